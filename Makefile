@@ -1,0 +1,40 @@
+# Everything happens in .venv; nothing outside the checkout is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help demo test check bench reproduce clean
+
+help:
+	@echo "make demo       plan and simulate the paper's Example 2; leaves pictures in demo/"
+	@echo "make test       run the tests"
+	@echo "make check      ruff, mypy (strict) and the import layers"
+	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
+	@echo "make reproduce  figures, tables and claims of the papers; updates docs/results.md"
+	@echo "make clean      remove what the commands above made"
+
+$(READY): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python examples/demo.py --out demo
+
+test: $(READY)
+	@$(BIN)/python -m pytest --numprocesses 2 --quiet
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest --quiet tests/test_layers.py
+
+bench: $(READY)
+	@$(BIN)/python -m bench --results docs/results.md
+
+reproduce: $(READY)
+	@$(BIN)/python -m bench.reproduce --out build/reproduce --results docs/results.md
+
+clean:
+	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

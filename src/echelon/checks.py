@@ -1,0 +1,76 @@
+"""Checks at the door: each names the argument, the value and what is allowed, or returns the value."""
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+
+
+def number(name: str, value: object, *, above: float | None = None, least: float | None = None) -> float:
+    """Return a finite real number, greater than `above` or at least `least` where given.
+
+    >>> number("link", 0.5, least=0)
+    0.5
+    >>> number("mean", -1, above=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: mean: -1 is not allowed; must be a finite number > 0
+    """
+    allowed = "a finite number"
+    if above is not None:
+        allowed += f" > {above:g}"
+    if least is not None:
+        allowed += f" >= {least:g}"
+    real = _real(value)
+    if not math.isfinite(real) or (above is not None and real <= above) or (least is not None and real < least):
+        raise ValueError(f"{name}: {value!r} is not allowed; must be {allowed}")
+    return real
+
+
+def whole(name: str, value: object, *, least: int) -> int:
+    """Return a whole number that is at least `least`.
+
+    >>> whole("jobs", 0, least=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: jobs: 0 is not allowed; must be a whole number >= 1
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}: {value!r} is not allowed; must be a whole number >= {least}")
+    return int(value)
+
+
+def probability(name: str, value: object) -> float:
+    """Return a number in [0, 1].
+
+    >>> probability("enter", 1.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: enter: 1.5 is not allowed; must be a number in [0, 1]
+    """
+    real = _real(value)
+    if not 0 <= real <= 1:
+        raise ValueError(f"{name}: {value!r} is not allowed; must be a number in [0, 1]")
+    return real
+
+
+def _real(value: object) -> float:
+    """Return a number as a float; nan for what is none, so that every comparison fails."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def one_of(name: str, value: str, choices: Collection[str]) -> str:
+    """Return a name out of a registry.
+
+    >>> one_of("split", "fair", ["uniform", "theorem2"])
+    Traceback (most recent call last):
+    ...
+    ValueError: split: 'fair' is not allowed; must be one of uniform, theorem2
+    """
+    if value not in choices:
+        raise ValueError(f"{name}: {value!r} is not allowed; must be one of {', '.join(choices)}")
+    return value

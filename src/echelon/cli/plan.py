@@ -1,0 +1,151 @@
+"""`echelon plan`: how to split the rows over the workers, and what to expect of it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from echelon.cli.console import out, print_json, print_table, show
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, SplitRule, Tasks
+from echelon.delays import task_laws
+from echelon.files import read_profile
+from echelon.pool import Enlarged, add_until_stable
+from echelon.predict import Prediction, predict
+from echelon.profile import Profile, Speeds
+from echelon.schemes import any_k, split_rows
+from echelon.splits import Split
+from echelon.theory import lower_bound, metric, mismatch, queue_delay
+
+
+def plan(
+    file: File,
+    split: Rule = SplitRule("theorem2"),
+    tasks: Tasks = None,
+    no_purge: NoPurge = False,
+    delay: Law = None,
+    pool: Annotated[
+        Path | None,
+        typer.Option(help="Profile whose workers may be added until the queue is stable.", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Split the rows of an iteration over the workers and predict the delay of a job."""
+    profile = read_profile(file)
+    enlarged = None
+    if pool is not None:
+        enlarged = add_until_stable(profile, read_profile(pool).workers, rule=str(split), purge=not no_purge)
+        profile = enlarged.profile
+    report, chosen = plan_report(profile, str(split), tasks, not no_purge, None if delay is None else str(delay))
+    if enlarged is not None:
+        report["pool"] = {"added": list(enlarged.added), "useless": list(enlarged.useless), "stable": enlarged.stable}
+    if json:
+        print_json(report)
+    else:
+        _show(profile, chosen, report, enlarged)
+
+
+def plan_report(
+    profile: Profile, rule: str, tasks: int | None, purge: bool, law: str | None = None
+) -> tuple[dict[str, Any], Split]:
+    """Return everything that `echelon plan` says, by the keys of its JSON, and the split."""
+    laws = task_laws(profile, law)
+    job, speeds = profile.job, profile.speeds
+    split = split_rows(profile, rule, tasks=tasks, purge=purge, laws=laws)
+    lanes = any_k(split.counts, job.critical)
+    awaited = predict(lanes, profile, purge=False, laws=laws)
+    main = predict(lanes, profile, laws=laws) if purge else awaited
+    metrics = metric(speeds, split.counts, job.gamma)
+    active = split.counts > 0
+    used = Speeds(speeds.mean[active], speeds.std[active], speeds.link[active])
+    bound, bound_active = (lower_bound(some, job.critical, job.iterations) for some in (speeds, used))
+    report = {
+        "workers": profile.names,
+        "split": split.counts,
+        "split_real": split.real,
+        "theta": split.theta,
+        "tasks": split.tasks,
+        "active": split.active,
+        "metric": metrics,
+        "iteration_mean": main.iteration_mean,
+        "iteration_second": main.iteration_second,
+        "service_mean": main.service_mean,
+        "delay": main.delay,
+        "delay_error": main.delay_error,
+        "method": main.method,
+        "formula": main.formula,
+        "bound": bound,
+        "bound_queued": _queued(profile, bound),
+        "bound_active": bound_active,
+        "bound_active_queued": _queued(profile, bound_active),
+        "stable": main.stable,
+        "unpurged": _brief(awaited),
+        "mismatch": mismatch(metrics),
+        "mismatch_active": mismatch(metrics[active]),
+    }
+    return report, split
+
+
+def _queued(profile: Profile, service: float) -> float:
+    """Return the delay of a queue whose service always takes the bound (ruling 6)."""
+    gaps = profile.job.arrivals
+    return queue_delay(
+        gap_mean=gaps.mean,
+        gap_second=gaps.second,
+        poisson=gaps.poisson_process,
+        service_mean=service,
+        service_second=service**2,
+    ).mean
+
+
+def _brief(seen: Prediction) -> dict[str, Any]:
+    return {
+        "iteration_mean": seen.iteration_mean,
+        "iteration_second": seen.iteration_second,
+        "delay": seen.delay,
+        "stable": seen.stable,
+    }
+
+
+def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enlarged | None) -> None:
+    speeds = profile.speeds
+    if enlarged is not None:
+        said = f"added {', '.join(enlarged.added)}" if enlarged.added else "nothing was added"
+        useless = f"; {', '.join(enlarged.useless)} can't help: their links alone take too long"
+        out.print(f"Pool: {said}{useless if enlarged.useless else ''}.")
+        if not enlarged.stable:
+            out.print("[bold]No worker of the pool makes the queue stable.[/bold]")
+    print_table(
+        f"{split.tasks} rows, any {profile.job.critical} of which end an iteration; {split.active} workers active",
+        ["worker", "rows", "real", "task mean (s)", "link (s)", "metric"],
+        [
+            [name, str(count), show(real, 2), show(mean, 4), show(link, 4), show(level, 3)]
+            for name, count, real, mean, link, level in zip(
+                profile.names, split.counts, split.real, speeds.mean, speeds.link, report["metric"], strict=True
+            )
+        ],
+    )
+    awaited = report["unpurged"]
+    print_table(
+        f"Prediction ({report['method']}; delay by {report['formula']})",
+        ["", "purging" if np.isfinite(report["delay"]) or report["stable"] else "unstable", "no purging"],
+        [
+            ["iteration, mean (s)", show(report["iteration_mean"], 4), show(awaited["iteration_mean"], 4)],
+            ["job in service, mean (s)", show(report["service_mean"]), ""],
+            ["job delay, mean (s)", show(report["delay"]), show(awaited["delay"])],
+            ["stable", _yes(report["stable"]), _yes(awaited["stable"])],
+            ["lower bound (9), all workers (s)", show(report["bound"]), ""],
+            ["… with its queue (s)", show(report["bound_queued"]), ""],
+            ["lower bound (9), active workers (s)", show(report["bound_active"]), ""],
+            ["mismatch (10), all / active", f"{report['mismatch']:.3g}", f"{report['mismatch_active']:.3g}"],
+        ],
+    )
+    if not report["stable"]:
+        out.print(
+            f"Unstable: a job needs {show(report['service_mean'])} s and one arrives every "
+            f"{show(profile.job.arrivals.mean)} s. Add workers (--pool FILE) or redundancy, or slow the arrivals."
+        )
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

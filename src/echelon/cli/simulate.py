@@ -1,0 +1,97 @@
+"""`echelon simulate`: a stream of jobs in virtual time."""
+
+from typing import Annotated, Any
+
+import typer
+
+from echelon.cli.console import print_json, print_table, progress, show
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, SplitRule, Tasks
+from echelon.delays import task_laws
+from echelon.files import read_profile
+from echelon.predict import plan_law
+from echelon.schemes import any_k, split_rows
+from echelon.simulation import CONFIDENCE, StreamResult
+from echelon.simulation import simulate as run_stream
+from echelon.simulation import simulate_law as run_law
+
+
+def simulate(
+    file: File,
+    split: Rule = SplitRule("theorem2"),
+    tasks: Tasks = None,
+    jobs: Annotated[int, typer.Option(help="Jobs counted a seed.")] = 1000,
+    seeds: Annotated[int, typer.Option(help="Independent streams.")] = 200,
+    seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
+    warmup: Annotated[int, typer.Option(help="Jobs run first in each stream, and not counted.")] = 0,
+    no_purge: NoPurge = False,
+    delay: Law = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Draw whole iterations from their exact law; no utilisation.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is."""
+    profile = read_profile(file)
+    laws = task_laws(profile, None if delay is None else str(delay))
+    chosen = split_rows(profile, str(split), tasks=tasks, purge=not no_purge, laws=laws)
+    plan = any_k(chosen.counts, profile.job.critical)
+    if quick:
+        law = plan_law(plan, profile, purge=not no_purge, laws=laws)
+        seen = run_law(law, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
+    else:
+        with progress("simulating") as tick:
+            seen = run_stream(
+                plan, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup,
+                purge=not no_purge, laws=laws, progress=tick,
+            )  # fmt: skip
+    if json:
+        print_json(simulate_report(seen) | {"workers": profile.names, "split": chosen.counts})
+    else:
+        _show(seen, profile.names, [int(count) for count in chosen.counts])
+
+
+def simulate_report(seen: StreamResult) -> dict[str, Any]:
+    """Return what `echelon simulate` says, by the keys of its JSON."""
+    return {
+        "delay": {
+            "mean": seen.delay.mean,
+            "low": seen.delay.low,
+            "high": seen.delay.high,
+            "p50": seen.percentile(50),
+            "p99": seen.percentile(99),
+        },
+        "confidence": CONFIDENCE,
+        "service_mean": seen.service.mean,
+        "iteration_mean": seen.iteration_mean,
+        "utilisation": seen.utilisation,
+        "idle": seen.idle,
+        "makespan": seen.makespan,
+        "jobs": seen.jobs,
+        "seeds": seen.seeds,
+    }
+
+
+def _show(seen: StreamResult, names: list[str], counts: list[int]) -> None:
+    interval = f"{show(seen.delay.low)} … {show(seen.delay.high)}"
+    print_table(
+        f"{seen.seeds} streams of {seen.jobs} jobs (sampled)",
+        ["", "seconds"],
+        [
+            ["job delay, mean", show(seen.delay.mean)],
+            [f"… {CONFIDENCE:.0%} interval", interval],
+            ["job delay, median", show(seen.percentile(50))],
+            ["job delay, 99th percentile", show(seen.percentile(99))],
+            ["job in service, mean", show(seen.service.mean)],
+            ["iteration, mean", show(seen.iteration_mean, 4)],
+        ],
+    )
+    if seen.utilisation is None or seen.idle is None:
+        return
+    print_table(
+        "Workers",
+        ["worker", "rows", "computing", "idle (s)"],
+        [
+            [name, str(count), f"{share:.1%}", show(idle, 0)]
+            for name, count, share, idle in zip(names, counts, seen.utilisation, seen.idle, strict=True)
+        ],
+    )

@@ -1,0 +1,97 @@
+"""Laws of task times, one a file. A new law is one file and one line in `DELAYS`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from echelon import checks
+from echelon.delays.base import Delay
+from echelon.delays.deterministic import Deterministic
+from echelon.delays.exponential import Exponential
+from echelon.delays.fritchman import Fritchman
+from echelon.delays.gamma import Gamma
+from echelon.delays.gilbert_elliott import GilbertElliott
+from echelon.delays.pareto import Pareto
+from echelon.delays.shifted_exponential import ShiftedExponential
+from echelon.delays.straggler import Straggler
+from echelon.delays.trace import Trace
+from echelon.errors import ProfileError
+from echelon.profile import Arrivals, Profile
+
+DELAYS: dict[str, type[Delay]] = {
+    "deterministic": Deterministic,
+    "exponential": Exponential,
+    "fritchman": Fritchman,
+    "gamma": Gamma,
+    "gilbert_elliott": GilbertElliott,
+    "pareto": Pareto,
+    "shifted_exponential": ShiftedExponential,
+    "straggler": Straggler,
+    "trace": Trace,
+}
+
+__all__ = [
+    "DELAYS",
+    "Delay",
+    "Deterministic",
+    "Exponential",
+    "Fritchman",
+    "Gamma",
+    "GilbertElliott",
+    "Pareto",
+    "ShiftedExponential",
+    "Straggler",
+    "Trace",
+    "arrival_law",
+    "fit",
+    "task_laws",
+]
+
+
+def fit(law: str, mean: float, std: float, **parameters: Any) -> Delay:
+    """Return the member of a registered family that has this mean and standard deviation.
+
+    >>> fit("shifted_exponential", mean=1.0, std=0.25)
+    ShiftedExponential(shift=0.75, rate=4.0)
+    """
+    checks.one_of("law", law, DELAYS)
+    checks.number("mean", mean, above=0)
+    checks.number("std", std, least=0)
+    try:
+        return DELAYS[law].fit(mean, std, **parameters)
+    except TypeError as error:
+        raise ValueError(f"parameters: {parameters!r} are not allowed for law {law}: {error}") from None
+
+
+def task_laws(profile: Profile, law: str | None = None) -> list[Delay]:
+    """Return the law of each worker of a profile; `law` takes the place of what the workers name."""
+    laws = []
+    columns = zip(profile.workers, profile.speeds.mean, profile.speeds.std, strict=True)
+    for i, (worker, mean, std) in enumerate(columns):
+        named, parameters = (worker.law, worker.parameters) if law is None else (law, {})
+        try:
+            laws.append(fit(named, float(mean), float(std), **parameters))
+        except ValueError as error:
+            raise ProfileError(f"{profile.source}: worker[{i + 1}].{error}") from None
+    return laws
+
+
+def arrival_law(arrivals: Arrivals) -> Delay:
+    """Return the law of the times between jobs: recorded, or gamma with the two moments.
+
+    Poisson arrivals come out as the exponential law, a second moment of mean squared as constant gaps.
+    """
+    if arrivals.times:
+        return Trace(times=arrivals.times)
+    if arrivals.poisson_process:
+        return Exponential(rate=arrivals.rate)
+    # a second moment given in decimals rarely hits mean squared to the last bit
+    std = arrivals.std if arrivals.std > 1e-7 * arrivals.mean else 0.0
+    return Gamma.fit(arrivals.mean, std)
+
+
+def per_worker(laws: Delay | Sequence[Delay], workers: int) -> list[Delay]:
+    """Return one law a worker; a single law stands for all of them."""
+    listed = [laws] * workers if isinstance(laws, Delay) else list(laws)
+    if len(listed) != workers or not all(isinstance(law, Delay) for law in listed):
+        raise ValueError(f"laws: {len(listed)} given; must be one Delay, or {workers} of them, one a worker")
+    return listed

@@ -1,0 +1,80 @@
+"""What a law of task times must say; a new law is one subclass in one file and one line in the registry."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from echelon.arrays import FloatArray
+from echelon.errors import NoClosedForm
+
+
+class Delay(ABC):
+    """A law of the times that one worker takes for tasks of cost one.
+
+    Subclasses are frozen dataclasses. They give `mean`, `std`, `sample` and `fit`; a law whose sums have a
+    distribution function in closed form also sets `closed` and gives `sums`, and is then predicted exactly.
+    """
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """Mean time of a task in the long run."""
+
+    @property
+    @abstractmethod
+    def std(self) -> float:
+        """Standard deviation of the time of a task in the long run (inf where there is none)."""
+
+    @abstractmethod
+    def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
+        """Return task times of shape (..., rounds, tasks), float64, from the long-run law.
+
+        Rounds follow one another along the last axis but one: a law with memory keeps it along that axis.
+        """
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
+        """Return the member of the family that has this mean and standard deviation."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `sums` is known."""
+        return False
+
+    @property
+    def independent_rounds(self) -> bool:
+        """Whether what happens in one round says nothing of the next."""
+        return True
+
+    def sums(self, counts: range, times: FloatArray) -> FloatArray:
+        """Return P(T_1 + … + T_k <= t), shape (times, counts), for consecutive counts k >= 0.
+
+        The sum of no task is 0, and times may be negative.
+        """
+        raise NoClosedForm(f"{type(self).__name__}: sums of its tasks have no closed form; sample instead")
+
+    def atoms(self, counts: range) -> FloatArray:
+        """Return the times at which some of these sums has positive probability (jumps of `sums`)."""
+        return np.empty(0)
+
+    def begin(self, seeds: int, rng: Generator) -> Any:
+        """Return what `advance` must remember of `seeds` independent workers before their first round."""
+        return None
+
+    def advance(self, state: Any, size: tuple[int, int, int], rng: Generator) -> tuple[FloatArray, Any]:
+        """Return task times of shape (seeds, rounds, tasks) for the next rounds, and the state after them."""
+        return self.sample(size, rng), state
+
+
+def sums_from(single: Any, counts: range, times: FloatArray) -> FloatArray:
+    """Stack ``single(k, t)``, given for k > 0 and t > 0, into what `Delay.sums` promises.
+
+    `single` takes an int array of shape (1, counts) and a float array of shape (times, 1).
+    """
+    ks = np.arange(counts.start, counts.stop)[None, :]
+    ts = np.asarray(times, dtype=np.float64)[:, None]
+    values = np.where(ts > 0, single(np.maximum(ks, 1), np.maximum(ts, 0.0)), 0.0)
+    return np.where(ks == 0, np.where(ts >= 0, 1.0, 0.0), values)

@@ -1,0 +1,72 @@
+"""The exponential law, for workers whose next result is always equally near: the model of the stream paper."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammainc, gammaln
+
+from echelon import checks
+from echelon.arrays import FloatArray
+from echelon.delays.base import Delay
+
+
+@dataclass(frozen=True)
+class Exponential(Delay):
+    """Task times with P(T > t) = exp(-rate * t).
+
+    The number of tasks done by time t is Poisson, so the sum of k tasks has
+    P(S_k <= t) = P(Poisson(rate * t) >= k) (stream, section IV with ruling 8).
+
+    >>> Exponential(rate=0.5).sums(range(0, 3), np.array([2.0])).round(4).tolist()
+    [[1.0, 0.6321, 0.2642]]
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        checks.number("rate", self.rate, above=0)
+
+    @property
+    def mean(self) -> float:
+        """1/rate."""
+        return 1 / self.rate
+
+    @property
+    def std(self) -> float:
+        """1/rate too: both moments have one parameter."""
+        return 1 / self.rate
+
+    @property
+    def closed(self) -> bool:
+        """Sums are gamma distributed."""
+        return True
+
+    @classmethod
+    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
+        """Return the exponential law of this mean; its std is the mean, whatever was measured."""
+        return cls(rate=1 / mean, **parameters)
+
+    def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
+        """Return independent task times."""
+        times = rng.standard_exponential(size)
+        times *= 1 / self.rate
+        return times
+
+    def sums(self, counts: range, times: FloatArray) -> FloatArray:
+        """Return tails of the Poisson law, summed from the far end so that all terms are positive."""
+        times = np.asarray(times, dtype=np.float64)
+        load = np.maximum(times, 0.0) * self.rate
+        ks = np.arange(counts.start, counts.stop)
+        with np.errstate(divide="ignore"):
+            logs = np.log(load)[:, None]
+        # P(N = k); k log(0) is -inf for k > 0, and 0 * -inf is mended below for k = 0
+        powers = np.multiply(ks, logs, where=ks > 0, out=np.zeros((len(load), len(ks))))
+        pmf = np.exp(powers - load[:, None] - gammaln(ks + 1.0))
+        tails: FloatArray = np.empty_like(pmf)
+        tails[:, -1] = gammainc(ks[-1], load) if ks[-1] > 0 else 1.0
+        tails[:, :-1] = pmf[:, -2::-1].cumsum(axis=1)[:, ::-1] + tails[:, -1:]
+        np.minimum(tails, 1.0, out=tails)
+        tails[times < 0] = 0.0
+        return tails

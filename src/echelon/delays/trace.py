@@ -1,0 +1,68 @@
+"""Recorded task times, replayed, for workers whose law nobody wants to guess."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from echelon import checks
+from echelon.arrays import FloatArray, IntArray
+from echelon.delays.base import Delay
+
+
+@dataclass(frozen=True)
+class Trace(Delay):
+    """Task times in the order recorded, from a random place on and round again; drift and bursts survive.
+
+    >>> Trace(times=[1.0, 2.0, 6.0]).mean
+    3.0
+    """
+
+    times: tuple[float, ...]
+
+    def __init__(self, times: Sequence[float]) -> None:
+        kept = tuple(checks.number(f"times[{i}]", time, least=0) for i, time in enumerate(times))
+        if not kept or sum(kept) == 0:
+            raise ValueError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
+        object.__setattr__(self, "times", kept)
+        object.__setattr__(self, "_record", np.array(kept))
+
+    @property
+    def mean(self) -> float:
+        """Mean of the record."""
+        return float(np.mean(self.times))
+
+    @property
+    def std(self) -> float:
+        """Deviation of the record."""
+        return float(np.std(self.times))
+
+    @property
+    def independent_rounds(self) -> bool:
+        """One round begins where the last one ended."""
+        return False
+
+    @classmethod
+    def fit(cls, mean: float, std: float, *, times: Sequence[float] = (0.5, 1.0, 1.5), **parameters: Any) -> Self:
+        """Return the record stretched to this mean; its relative spread stays as recorded."""
+        factor = mean / cls(times=times).mean
+        return cls(times=[time * factor for time in times], **parameters)
+
+    def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
+        """Return stretches of the record, each from its own random place."""
+        rounds, tasks = size[-2:]
+        seeds = int(np.prod(size[:-2], dtype=np.int64))
+        return self.advance(self.begin(seeds, rng), (seeds, rounds, tasks), rng)[0].reshape(size)
+
+    def begin(self, seeds: int, rng: Generator) -> IntArray:
+        """Return the place in the record at which each worker starts."""
+        return rng.integers(0, len(self.times), seeds)
+
+    def advance(self, state: IntArray, size: tuple[int, int, int], rng: Generator) -> tuple[FloatArray, IntArray]:
+        """Return the next stretch of the record and the place after it."""
+        _, rounds, tasks = size
+        places = state[:, None] + np.arange(rounds * tasks)
+        record: FloatArray = self._record  # type: ignore[attr-defined]
+        return record[places % len(record)].reshape(size), (state + rounds * tasks) % len(record)

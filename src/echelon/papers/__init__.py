@@ -1,0 +1,10 @@
+"""One file for each paper's figures, tables and claims. A new paper is one file and one line in `PAPERS`."""
+
+from collections.abc import Callable
+
+from echelon.papers import stream
+from echelon.papers.claims import Claim
+
+PAPERS: dict[str, Callable[..., list[Claim]]] = {
+    "stream": stream.reproduce,
+}

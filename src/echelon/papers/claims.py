@@ -1,0 +1,59 @@
+"""Claims of a paper beside what came out here, with a verdict and the reason for it."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+REPRODUCED = "reproduced"
+NOT_REPRODUCED = "not reproduced"
+NOT_ENOUGH_DATA = "not enough data published"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim: where it stands, what was published, what came out here, and the verdict with its reason."""
+
+    where: str
+    claim: str
+    published: str
+    ours: str
+    verdict: str
+    why: str
+
+
+def verdict(holds: bool) -> str:
+    """Return the verdict of a check that could be made."""
+    return REPRODUCED if holds else NOT_REPRODUCED
+
+
+def table(claims: Sequence[Claim]) -> "Table":
+    """Return the claims as a table for a terminal."""
+    from rich.table import Table
+
+    shown = Table(show_lines=True, header_style="bold")
+    for field in fields(Claim):
+        shown.add_column(field.name, overflow="fold")
+    for claim in claims:
+        shown.add_row(*astuple(claim))
+    return shown
+
+
+def markdown(claims: Sequence[Claim]) -> str:
+    """Return the claims as a Markdown table."""
+    names = [field.name for field in fields(Claim)]
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(astuple(claim)) + " |" for claim in claims]
+    return "\n".join(lines)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows under a header."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)

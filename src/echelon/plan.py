@@ -1,0 +1,94 @@
+"""The plan of a round: slots that must be recovered, and lanes of tasks, one lane a worker.
+
+A slot is recovered when `threshold` distinct rows of it have arrived; the round ends when every slot is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Something to recover: `rows` coded combinations exist, any `threshold` distinct ones are enough."""
+
+    rows: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        checks.whole("rows", self.rows, least=1)
+        checks.whole("threshold", self.threshold, least=1)
+        if self.threshold > self.rows:
+            raise ValueError(
+                f"threshold: {self.threshold} is not allowed; must be at most the number of rows, {self.rows}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One step of a worker: compute what one row of one slot still lacks, at `cost` parts, and send it."""
+
+    slot: int
+    row: int
+    cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Slots and lanes: everything a round needs, with the true cost of every task.
+
+    >>> plan = Plan([Slot(rows=3, threshold=2)], [[Task(0, 0), Task(0, 1)], [Task(0, 2)]])
+    >>> plan.counts.tolist(), plan.tasks
+    ([2, 1], 3)
+    """
+
+    slots: tuple[Slot, ...]
+    lanes: tuple[tuple[Task, ...], ...]
+
+    def __init__(self, slots: Sequence[Slot], lanes: Sequence[Sequence[Task]]) -> None:
+        object.__setattr__(self, "slots", tuple(slots))
+        object.__setattr__(self, "lanes", tuple(tuple(lane) for lane in lanes))
+        if not self.slots or not self.lanes:
+            raise ValueError("slots, lanes: empty is not allowed; a plan needs a slot and a lane at least")
+        planned: list[set[int]] = [set() for _ in self.slots]
+        for p, lane in enumerate(self.lanes):
+            for task in lane:
+                if not 0 <= task.slot < len(self.slots) or not 0 <= task.row < self.slots[task.slot].rows:
+                    raise ValueError(f"lanes[{p}]: {task} is not allowed; there is no such slot or row")
+                checks.number(f"lanes[{p}]: cost", task.cost, above=0)
+                planned[task.slot].add(task.row)
+        for s, (slot, rows) in enumerate(zip(self.slots, planned, strict=True)):
+            if len(rows) < slot.threshold:
+                raise ValueError(
+                    f"slots[{s}]: {len(rows)} planned rows are not allowed; must reach threshold {slot.threshold}"
+                )
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Number of tasks in each lane, shape (workers,)."""
+        return np.array([len(lane) for lane in self.lanes], dtype=np.int64)
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks in all lanes."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def costs(self) -> tuple[FloatArray, ...]:
+        """Cost in parts of each task, an array a lane."""
+        return tuple(np.array([task.cost for task in lane], dtype=np.float64) for lane in self.lanes)
+
+    @cached_property
+    def unit_costs(self) -> bool:
+        """Whether every task costs exactly one part."""
+        return all(bool((costs == 1).all()) for costs in self.costs)
+
+    @cached_property
+    def counts_suffice(self) -> bool:
+        """Whether there is one slot and every row is planned once: then the K-th arrival ends the round."""
+        return len(self.slots) == 1 and len({task.row for lane in self.lanes for task in lane}) == self.tasks

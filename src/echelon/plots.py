@@ -1,0 +1,67 @@
+"""Pictures. Matplotlib is imported only when one is drawn, and no window is ever opened."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from echelon.arrays import FloatArray
+from echelon.simulation import Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def figure(rows: int = 1, *, width: float = 7.0, height: float = 3.6) -> "tuple[Figure, list[Axes]]":
+    """Return an empty figure with `rows` panels, one above the other."""
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(width, height * rows), layout="constrained")
+    axes = drawn.subplots(rows, 1, squeeze=False)[:, 0]
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    return drawn, list(axes)
+
+
+def save(drawn: "Figure", path: str | PathLike[str]) -> None:
+    """Write a figure as PNG."""
+    drawn.savefig(path, dpi=150)
+
+
+def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str) -> None:
+    """Draw who is busy when: a row a worker, a colour a job, a tick above where a job arrives."""
+    from matplotlib import colormaps
+
+    colours = colormaps["tab10"].colors  # type: ignore[attr-defined]
+    for p in range(len(names)):
+        for j in range(len(seen.arrivals)):
+            mine = (seen.worker == p) & (seen.job == j)
+            spans = np.column_stack([seen.start[mine], (seen.stop - seen.start)[mine]])
+            axis.broken_barh(
+                [(start, width) for start, width in spans],
+                (len(names) - 1 - p - 0.35, 0.7),
+                facecolors=colours[j % len(colours)],
+                edgecolor="white",
+                linewidth=0.2,
+            )
+    for j, (arrival, left) in enumerate(zip(seen.arrivals, seen.departures, strict=True)):
+        colour = colours[j % len(colours)]
+        axis.plot(arrival, len(names) - 0.35, marker="v", color=colour, clip_on=False, markersize=7)
+        axis.plot(left, len(names) - 0.35, marker="x", color=colour, clip_on=False, markersize=6)
+    axis.set_yticks(range(len(names)), list(names)[::-1])
+    axis.set_ylim(-0.6, len(names) - 0.2)
+    axis.set_title(title, loc="left", fontsize=10)
+    axis.set_xlabel("time (s); ▾ a job arrives, × it is delivered")
+
+
+def draw_curves(
+    axis: "Axes", x: FloatArray, curves: Mapping[str, tuple[FloatArray, Mapping[str, Any]]], xlabel: str, ylabel: str
+) -> None:
+    """Draw named curves over one axis; infinite values are left out."""
+    for name, (y, style) in curves.items():
+        axis.plot(x, np.where(np.isfinite(y), y, np.nan), label=name, **style)
+    axis.set_xlabel(xlabel)
+    axis.set_ylabel(ylabel)
+    axis.legend(frameon=False, fontsize=8)

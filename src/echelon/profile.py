@@ -1,0 +1,226 @@
+"""What is known of the workers and of the job: speeds, links, arrivals; declared or measured.
+
+A profile is plain data. It names a law of task times but holds none: `echelon.delays` makes laws of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import FloatArray
+from echelon.errors import ProfileError
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker: the time of one task, by `mean` and `std` or by `rate`, and a link delay an iteration.
+
+    `rate` is in operations a second; a task of C operations then takes C/rate on average, with a standard
+    deviation of the same size. `law` names the family of task times that is fitted to the two moments, and
+    `parameters` go to its `fit`. The default, ``gamma``, is the exponential law where std equals mean and
+    a constant where std is 0.
+
+    >>> Worker("w1", mean=0.05, std=0.05, link=0.01).mean
+    0.05
+    """
+
+    name: str
+    mean: float | None = None
+    std: float | None = None
+    rate: float | None = None
+    link: float = 0.0
+    law: str = "gamma"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"name: {self.name!r} is not allowed; must be a text that is not empty")
+        if self.rate is None:
+            if self.mean is None or self.std is None:
+                raise ValueError("mean, std: missing; must be given, both of them, where there is no rate")
+            checks.number("mean", self.mean, above=0)
+            checks.number("std", self.std, least=0)
+        else:
+            if self.mean is not None or self.std is not None:
+                raise ValueError(f"rate: {self.rate!r} is not allowed beside mean or std; give one or the other")
+            checks.number("rate", self.rate, above=0)
+        checks.number("link", self.link, least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Time between two jobs: its mean and second moment, and whether arrivals are Poisson; or a record.
+
+    >>> Arrivals.poisson(0.01).second
+    20000.0
+    """
+
+    mean: float
+    second: float
+    poisson_process: bool = False
+    times: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks.number("mean", self.mean, above=0)
+        checks.number("second", self.second, above=0)
+        if self.second < self.mean**2 * (1 - 1e-12):
+            raise ValueError(f"second: {self.second!r} is not allowed; must be at least mean squared, {self.mean**2:g}")
+
+    @classmethod
+    def poisson(cls, rate: float) -> "Arrivals":
+        """Return Poisson arrivals of so many jobs a second."""
+        mean = 1 / checks.number("arrivals", rate, above=0)
+        return cls(mean, 2 * mean**2, poisson_process=True)
+
+    @classmethod
+    def recorded(cls, times: Sequence[float]) -> "Arrivals":
+        """Return arrivals that repeat the recorded times between jobs, in order."""
+        kept = tuple(checks.number(f"times[{i}]", time, least=0) for i, time in enumerate(times))
+        if not kept or sum(kept) == 0:
+            raise ValueError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
+        return cls(float(np.mean(kept)), float(np.mean(np.square(kept))), times=kept)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the time between two jobs."""
+        return float(np.sqrt(max(self.second - self.mean**2, 0.0)))
+
+    @property
+    def rate(self) -> float:
+        """Jobs a second in the long run."""
+        return 1 / self.mean
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every job of the stream needs: K results an iteration, Omega, I iterations, and how jobs arrive.
+
+    `operations` is the work C of one task, needed where workers state a rate. `gamma` weighs the second
+    moment in the paper's metric E[T] + gamma E[T^2] and carries 1/time.
+
+    >>> Job(critical=50, redundancy=1.1, iterations=50, arrivals=Arrivals.poisson(0.01)).tasks
+    55
+    """
+
+    critical: int
+    redundancy: float
+    iterations: int
+    arrivals: Arrivals
+    operations: float | None = None
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.whole("critical", self.critical, least=1)
+        checks.number("redundancy", self.redundancy)
+        if self.redundancy < 1:
+            raise ValueError(
+                f"redundancy: {self.redundancy!r} is not allowed; must be >= 1, or fewer tasks than the "
+                f"{self.critical} critical ones would be handed out"
+            )
+        checks.whole("iterations", self.iterations, least=1)
+        if self.operations is not None:
+            checks.number("operations", self.operations, above=0)
+        checks.number("gamma", self.gamma, least=0)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks handed out an iteration: K*Omega, rounded (50*1.1 is 55.00000000000001 in floats)."""
+        return round(self.critical * self.redundancy)
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Mean and standard deviation of one task and the link delay, an array each, one entry a worker."""
+
+    mean: FloatArray
+    std: FloatArray
+    link: FloatArray
+
+    def __post_init__(self) -> None:
+        for name, low in (("mean", 0), ("std", None), ("link", None)):
+            values = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, values)
+            if values.ndim != 1 or not values.size or values.shape != self.mean.shape:
+                raise ValueError(f"{name}: shape {values.shape} is not allowed; must be (workers,), as for mean")
+            good = np.isfinite(values) & ((values > 0) if low is not None else (values >= 0))
+            if not good.all():
+                raise ValueError(
+                    f"{name}: {values[~good][0]!r} is not allowed; must be finite and "
+                    f"{'> 0' if low is not None else '>= 0'}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A job description and the workers that serve it.
+
+    >>> workers = [Worker("a", mean=1.0, std=1.0), Worker("b", rate=2.0, link=0.1)]
+    >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1), operations=6)
+    >>> Profile(job, workers).speeds.mean.tolist()
+    [1.0, 3.0]
+    """
+
+    job: Job
+    workers: tuple[Worker, ...]
+    source: str = field(default="profile", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workers", tuple(self.workers))
+        if not self.workers:
+            raise ProfileError(f"{self.source}: worker: the list is empty; at least one worker is needed")
+        seen: dict[str, int] = {}
+        for i, worker in enumerate(self.workers):
+            if worker.name in seen:
+                raise ProfileError(
+                    f"{self.source}: worker[{i + 1}].name: {worker.name!r} is the name of "
+                    f"worker[{seen[worker.name] + 1}] too; names must differ"
+                )
+            seen[worker.name] = i
+            if worker.rate is not None and self.job.operations is None:
+                raise ProfileError(
+                    f"{self.source}: job.operations: missing; worker[{i + 1}] states a rate, so the work of "
+                    "one task is needed, a finite number > 0"
+                )
+
+    @cached_property
+    def speeds(self) -> Speeds:
+        """The moments of one task and the links, as arrays."""
+        pairs = [self._moments(worker) for worker in self.workers]
+        means, stds = np.array(pairs, dtype=np.float64).T
+        return Speeds(means, stds, np.array([worker.link for worker in self.workers]))
+
+    def _moments(self, worker: Worker) -> tuple[float, float]:
+        if worker.rate is None:
+            assert worker.mean is not None
+            assert worker.std is not None
+            return worker.mean, worker.std
+        assert self.job.operations is not None
+        # stream, ruling 2: Exp(mu/C) is a rate, so the mean task time is C/mu
+        return (self.job.operations / worker.rate,) * 2
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the workers, in order."""
+        return [worker.name for worker in self.workers]
+
+    def with_job(self, **changes: Any) -> "Profile":
+        """Return the same workers with a job that differs in the given fields."""
+        return replace(self, job=replace(self.job, **changes))
+
+    def with_speeds(self, speeds: Speeds) -> "Profile":
+        """Return the same job and names with other means, deviations and links."""
+        if len(speeds) != len(self.workers):
+            raise ValueError(f"speeds: {len(speeds)} workers are not allowed; must be {len(self.workers)}")
+        columns = zip(self.workers, speeds.mean, speeds.std, speeds.link, strict=True)
+        workers = tuple(
+            replace(worker, mean=float(mean), std=float(std), link=float(link), rate=None)
+            for worker, mean, std, link in columns
+        )
+        return replace(self, workers=workers)

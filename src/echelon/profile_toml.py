@@ -1,0 +1,160 @@
+"""Profiles as TOML text: `parse` with an error that names the key, and `write` that `parse` reads back.
+
+[job]
+critical = 50          # K: results needed an iteration
+redundancy = 1.1       # Omega
+operations = 2827440   # C: work of one task (only with `rate`)
+iterations = 50        # I
+arrivals = 0.01        # jobs a second, Poisson
+                       # or interarrival = { mean = 100, second = 20000 }, or { times = [90, 120, ...] }
+gamma = 1.0            # weight of the second moment in the metric; 1 where left out
+[[worker]]
+name = "w1"
+rate = 5.29e7          # or: mean = 0.0534, std = 0.0534
+link = 0.0481
+law = "gamma"          # any registered delay, fitted to mean and std; gamma where left out
+parameters = {}        # what that law's fit takes besides
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from echelon.errors import ProfileError
+from echelon.profile import Arrivals, Job, Profile, Worker
+
+_T = TypeVar("_T")
+
+_JOB_KEYS = ("critical", "redundancy", "operations", "iterations", "arrivals", "interarrival", "gamma")
+_WORKER_KEYS = ("name", "rate", "mean", "std", "link", "law", "parameters")
+
+
+def parse(text: str, source: str = "profile") -> Profile:
+    """Return the profile that a TOML text describes; `source` is named in errors.
+
+    >>> parse("[job]", "x.toml")
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ProfileError: x.toml: worker: missing; must be one [[worker]] table a worker
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{source}: not valid TOML: {error}") from None
+    _known(document, ("job", "worker"), source, "")
+    for key, kind in (("job", "a [job] table"), ("worker", "one [[worker]] table a worker")):
+        if key not in document:
+            raise ProfileError(f"{source}: {key}: missing; must be {kind}")
+    if not isinstance(document["job"], dict):
+        raise ProfileError(f"{source}: job: must be a [job] table")
+    tables = document["worker"]
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ProfileError(f"{source}: worker: must be one [[worker]] table a worker")
+    job = _job(document["job"], source)
+    workers = tuple(_worker(table, f"worker[{i + 1}]", source) for i, table in enumerate(tables))
+    return Profile(job, workers, source)
+
+
+def write(profile: Profile) -> str:
+    """Return TOML text that `parse` reads back as an equal profile."""
+    job = profile.job
+    head: dict[str, Any] = {"critical": job.critical, "redundancy": job.redundancy}
+    if job.operations is not None:
+        head["operations"] = job.operations
+    head["iterations"] = job.iterations
+    if job.arrivals.poisson_process:
+        head["arrivals"] = job.arrivals.rate
+    elif job.arrivals.times:
+        head["interarrival"] = {"times": list(job.arrivals.times)}
+    else:
+        head["interarrival"] = {"mean": job.arrivals.mean, "second": job.arrivals.second}
+    head["gamma"] = job.gamma
+    blocks = ["[job]\n" + _lines(head)]
+    for worker in profile.workers:
+        table: dict[str, Any] = {"name": worker.name}
+        if worker.rate is None:
+            table |= {"mean": worker.mean, "std": worker.std}
+        else:
+            table["rate"] = worker.rate
+        table["link"] = worker.link
+        if worker.law != "gamma":
+            table["law"] = worker.law
+        if worker.parameters:
+            table["parameters"] = dict(worker.parameters)
+        blocks.append("[[worker]]\n" + _lines(table))
+    return "\n".join(blocks)
+
+
+def _job(table: Mapping[str, Any], source: str) -> Job:
+    _known(table, _JOB_KEYS, source, "job.")
+    _needed(table, ("critical", "redundancy", "iterations"), source, "job.")
+    if ("arrivals" in table) == ("interarrival" in table):
+        said = "given beside interarrival" if "arrivals" in table else "missing"
+        raise ProfileError(
+            f"{source}: job.arrivals: {said}; must be given, jobs a second, or else "
+            "interarrival = { mean = …, second = … }"
+        )
+    if "arrivals" in table:
+        arrivals = _named(lambda: Arrivals.poisson(table["arrivals"]), source, "job.")
+    else:
+        arrivals = _interarrival(table["interarrival"], source)
+    plain = {key: table[key] for key in _JOB_KEYS if key in table and "arrival" not in key}
+    return _named(lambda: Job(arrivals=arrivals, **plain), source, "job.")
+
+
+def _interarrival(table: Any, source: str) -> Arrivals:
+    where = "job.interarrival."
+    if not isinstance(table, dict):
+        raise ProfileError(f"{source}: job.interarrival: must be {{ mean = …, second = … }} or {{ times = […] }}")
+    if "times" in table:
+        _known(table, ("times",), source, where)
+        if not isinstance(table["times"], list):
+            raise ProfileError(f"{source}: {where}times: {table['times']!r} is not allowed; must be a list")
+        return _named(lambda: Arrivals.recorded(table["times"]), source, where)
+    _known(table, ("mean", "second"), source, where)
+    _needed(table, ("mean", "second"), source, where)
+    return _named(lambda: Arrivals(table["mean"], table["second"]), source, where)
+
+
+def _worker(table: Mapping[str, Any], where: str, source: str) -> Worker:
+    _known(table, _WORKER_KEYS, source, f"{where}.")
+    _needed(table, ("name", "link"), source, f"{where}.")
+    if "law" in table and not isinstance(table["law"], str):
+        raise ProfileError(f"{source}: {where}.law: {table['law']!r} is not allowed; must be the name of a law")
+    if not isinstance(table.get("parameters", {}), dict):
+        raise ProfileError(f"{source}: {where}.parameters: must be a table")
+    return _named(lambda: Worker(**table), source, f"{where}.")
+
+
+def _named(make: Callable[[], _T], source: str, where: str) -> _T:
+    """Run a constructor; put the file and the table before the key that its ValueError names."""
+    try:
+        return make()
+    except ValueError as error:
+        raise ProfileError(f"{source}: {where}{error}") from None
+
+
+def _known(table: Mapping[str, Any], allowed: Collection[str], source: str, where: str) -> None:
+    for key in table:
+        if key not in allowed:
+            raise ProfileError(f"{source}: {where}{key}: unknown key; must be one of {', '.join(allowed)}")
+
+
+def _needed(table: Mapping[str, Any], keys: Collection[str], source: str, where: str) -> None:
+    for key in keys:
+        if key not in table:
+            raise ProfileError(f"{source}: {where}{key}: missing; every table needs {', '.join(keys)}")
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    # JSON's strings, booleans and finite numbers are TOML's too
+    return json.dumps(value)

@@ -1,0 +1,70 @@
+"""The split that a profile asks for, by the name of its rule; the search on the exact delay is one of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from echelon import checks
+from echelon.delays import Delay, task_laws
+from echelon.errors import NoClosedForm
+from echelon.profile import Profile
+from echelon.splits import SPLITS, Split, best
+from echelon.theory import SplitScore, queue_delay, service_moments
+
+RULES = (*SPLITS, "best")
+
+
+def split_rows(
+    profile: Profile,
+    rule: str = "theorem2",
+    *,
+    tasks: int | None = None,
+    purge: bool = True,
+    laws: Sequence[Delay] | None = None,
+) -> Split:
+    """Return how many rows each worker of the profile gets, K*Omega in all unless `tasks` says otherwise.
+
+    ``best`` starts from Theorem 2 and exchanges rows while that lowers the exact mean delay (the mean
+    iteration while the queue is unstable); it needs task laws with closed sums.
+
+    >>> from echelon.profile import Arrivals, Job, Worker
+    >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.01))
+    >>> split_rows(Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=2, std=2)])).counts.tolist()
+    [4, 2]
+    """
+    checks.one_of("split", rule, RULES)
+    job = profile.job
+    tasks = job.tasks if tasks is None else checks.whole("tasks", tasks, least=1)
+    if tasks < job.critical:
+        raise ValueError(f"tasks: {tasks} is not allowed; must be at least critical, {job.critical}")
+    if rule != "best":
+        return SPLITS[rule](profile.speeds, tasks, job.gamma)
+    laws = task_laws(profile) if laws is None else laws
+    if not all(law.closed for law in laws):
+        raise NoClosedForm("split: 'best' needs task laws with a closed form; use theorem2 for these workers")
+    return _best(profile, laws, SPLITS["theorem2"](profile.speeds, tasks, job.gamma), purge)
+
+
+def _best(profile: Profile, laws: Sequence[Delay], start: Split, purge: bool) -> Split:
+    job = profile.job
+    links = profile.speeds.link
+
+    def delay(mean: float, second: float) -> float:
+        service_mean, service_second = service_moments(mean, second, job.iterations)
+        said = queue_delay(
+            gap_mean=job.arrivals.mean,
+            gap_second=job.arrivals.second,
+            poisson=job.arrivals.poisson_process,
+            service_mean=service_mean,
+            service_second=service_second,
+        )
+        return said.mean
+
+    critical = job.critical if purge else start.tasks
+    score = SplitScore(laws, links, start.counts, critical, delay)
+    if not np.isfinite(score.value(start.counts)):
+        start = best(start, SplitScore(laws, links, start.counts, critical, lambda mean, second: mean))
+        score = SplitScore(laws, links, start.counts, critical, delay)
+        if not np.isfinite(score.value(start.counts)):
+            return start
+    return best(start, score)

@@ -1,0 +1,203 @@
+"""A stream of jobs in virtual time: arrivals, a first-come-first-served queue, rounds, delays; many seeds at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import SFC64, Generator, SeedSequence
+from scipy.special import stdtrit
+
+from echelon import checks
+from echelon.arrays import FloatArray
+from echelon.delays import Delay, arrival_law, task_laws
+from echelon.plan import Plan
+from echelon.profile import Profile
+from echelon.simulation.queueing import departures
+from echelon.simulation.rounds import RoundSampler
+from echelon.theory import TabulatedCdf
+
+CONFIDENCE = 0.99
+_CHUNK = 1 << 17  # task times drawn at once: they and what is made of them stay in the second-level cache
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over independent seeds with its 99 % interval (nan where one seed gives none)."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: FloatArray) -> "Interval":
+        """Return Student's interval for independent values."""
+        mean = float(values.mean())
+        if len(values) < 2:
+            return cls(mean, float("nan"), float("nan"))
+        spread = float(values.std(ddof=1)) / len(values) ** 0.5
+        half = spread * float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
+        return cls(mean, mean - half, mean + half)
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class StreamResult:
+    """What a simulated stream showed.
+
+    delay: mean time of a job from arrival to delivery, with its interval over seeds.
+    delays: the delay of every job that counts, shape (seeds, jobs).
+    service: mean service time of a job, with its interval.
+    iteration_mean: mean time of an iteration.
+    utilisation: share of all time that each worker computed, shape (workers,); None for the quick path.
+    idle: mean time a seed that each worker did not compute; None for the quick path.
+    makespan: mean time from the first arrival to the last delivery.
+    """
+
+    delay: Interval
+    delays: FloatArray
+    service: Interval
+    iteration_mean: float
+    utilisation: FloatArray | None
+    idle: FloatArray | None
+    makespan: float
+    jobs: int
+    seeds: int
+
+    def percentile(self, percent: float) -> float:
+        """Return a percentile of the delay over all jobs of all seeds."""
+        return float(np.percentile(self.delays, percent))
+
+
+def generators(seed: int) -> tuple[Generator, Generator]:
+    """Return independent generators for arrivals and for services, so that arrivals outlast a change of split."""
+    children = SeedSequence(checks.whole("seed", seed, least=0)).spawn(2)
+    return Generator(SFC64(children[0])), Generator(SFC64(children[1]))
+
+
+def simulate(
+    plan: Plan,
+    profile: Profile,
+    *,
+    jobs: int = 1000,
+    seeds: int = 200,
+    seed: int = 1,
+    purge: bool = True,
+    warmup: int = 0,
+    laws: Delay | Sequence[Delay] | None = None,
+    gaps: Delay | None = None,
+    progress: Progress | None = None,
+) -> StreamResult:
+    """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
+
+    Every task is sampled. Each seed starts with an empty queue; the first `warmup` jobs of each are run but
+    not counted. `laws` and `gaps` take the place of what the profile says of tasks and of times between jobs.
+    `progress` is called with (rounds done, rounds in all).
+    """
+    sampler = RoundSampler(plan, task_laws(profile) if laws is None else laws, profile.speeds.link, purge=purge)
+    jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
+    gap_rng, rng = generators(seed)
+    arrivals = _arrivals(profile, gaps, jobs + warmup, seeds, gap_rng)
+    services, busy = _run(sampler, profile.job.iterations, jobs + warmup, seeds, rng, progress)
+    return _result(arrivals, services, busy, profile.job.iterations, warmup)
+
+
+def simulate_law(
+    law: TabulatedCdf,
+    profile: Profile,
+    *,
+    jobs: int = 1000,
+    seeds: int = 200,
+    seed: int = 1,
+    warmup: int = 0,
+    gaps: Delay | None = None,
+) -> StreamResult:
+    """Return delays alone, each iteration drawn at once from its exact law: the quick path.
+
+    The law comes from `echelon.theory.iteration_law`; nothing is known of single workers afterwards.
+    """
+    jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
+    iterations = profile.job.iterations
+    gap_rng, rng = generators(seed)
+    arrivals = _arrivals(profile, gaps, jobs + warmup, seeds, gap_rng)
+    services = np.empty(arrivals.size)
+    step = max(1, _CHUNK // iterations)
+    for at in range(0, services.size, step):
+        some = services[at : at + step]
+        law.sample((len(some), iterations), rng).sum(axis=1, out=some)
+    return _result(arrivals, services.reshape(arrivals.shape), None, iterations, warmup)
+
+
+def _sizes(jobs: int, seeds: int, warmup: int) -> tuple[int, int, int]:
+    return (
+        checks.whole("jobs", jobs, least=1),
+        checks.whole("seeds", seeds, least=1),
+        checks.whole("warmup", warmup, least=0),
+    )
+
+
+def _arrivals(profile: Profile, gaps: Delay | None, jobs: int, seeds: int, rng: Generator) -> FloatArray:
+    law = arrival_law(profile.job.arrivals) if gaps is None else gaps
+    # consecutive gaps lie along the axis on which a law keeps its memory
+    times = law.sample((seeds, jobs, 1), rng)[..., 0]
+    return np.cumsum(times, axis=1, out=times)
+
+
+def _run(
+    sampler: RoundSampler,
+    iterations: int,
+    jobs: int,
+    seeds: int,
+    rng: Generator,
+    progress: Progress | None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return service times (seeds, jobs) and the total computing time of each worker, in chunks of rounds."""
+    rounds = jobs * iterations
+    fit = max(1, _CHUNK // sampler.plan.tasks)
+    together = max(1, min(seeds, fit // rounds))
+    services = np.zeros((seeds, jobs))
+    busy = np.zeros(len(sampler.plan.lanes))
+    for first in range(0, seeds, together):
+        block = services[first : first + together]
+        state = sampler.begin(len(block), rng)
+        for start in range(0, rounds, fit):
+            stop = min(start + fit, rounds)
+            seen, state = sampler.draw(state, len(block), stop - start, rng)
+            _add_to_jobs(block, seen.times, start, iterations)
+            busy += seen.busy.sum(axis=(0, 1))
+            if progress is not None:
+                progress(first * rounds + len(block) * stop, seeds * rounds)
+    return services, busy
+
+
+def _add_to_jobs(services: FloatArray, times: FloatArray, start: int, iterations: int) -> None:
+    """Add the rounds from number `start` on to the jobs they belong to."""
+    stop = start + times.shape[1]
+    first, last = start // iterations, -(-stop // iterations)
+    cuts = np.maximum(np.arange(first, last) * iterations - start, 0)
+    services[:, first:last] += np.add.reduceat(times, cuts, axis=1)
+
+
+def _result(
+    arrivals: FloatArray, services: FloatArray, busy: FloatArray | None, iterations: int, warmup: int
+) -> StreamResult:
+    left = departures(arrivals, services)
+    delays = (left - arrivals)[:, warmup:]
+    counted = services[:, warmup:]
+    spans = left[:, -1] - arrivals[:, 0]
+    total = float(spans.sum())
+    seeds, jobs = delays.shape
+    return StreamResult(
+        delay=Interval.of(delays.mean(axis=1)),
+        delays=delays,
+        service=Interval.of(counted.mean(axis=1)),
+        iteration_mean=float(counted.mean()) / iterations,
+        utilisation=None if busy is None else busy / total,
+        idle=None if busy is None else (total - busy) / seeds,
+        makespan=total / seeds,
+        jobs=jobs,
+        seeds=seeds,
+    )

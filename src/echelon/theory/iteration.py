@@ -1,0 +1,133 @@
+"""The exact law of an iteration: any `critical` of the rows that the workers hold, with the rest purged.
+
+At time t worker p still misses M_p = kappa_p - N_p(t) of its rows, independently of the others, and the
+iteration is over once the missing ones are at most n - K. So P(T <= t) is the lower part of a convolution of
+small mass functions (stream, ruling 8). Without purging all n rows are needed, n - K is 0, and the convolution
+is the product of the workers' CDFs (stream, section IV).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import ComplexArray, FloatArray, IntArray
+from echelon.theory.tabulated import TabulatedCdf
+
+_BLOCK = 1 << 21  # numbers held at once in a convolution
+
+
+class TaskSums(Protocol):
+    """What this module asks of a law of task times: the CDF of a sum of tasks (see `echelon.delays.Delay`)."""
+
+    @property
+    def mean(self) -> float:
+        """Mean time of one task."""
+
+    def sums(self, counts: range, times: FloatArray) -> FloatArray:
+        """Return P(T_1 + … + T_k <= t), shape (times, counts)."""
+
+    def atoms(self, counts: range) -> FloatArray:
+        """Return the jumps of `sums`."""
+
+
+def missing_pmf(law: TaskSums, link: float, count: int, times: FloatArray, spare: int) -> FloatArray:
+    """Return P(worker misses j of its `count` rows at t), shape (times, spare + 1), for j = 0 … spare.
+
+    A worker's j-th result arrives at link + T_1 + … + T_j (stream, ruling 1).
+    """
+    low = max(count - spare, 0)
+    # P(N >= k) for k = low … count + 1, the last of which counts for nothing: there is no such row
+    reached = law.sums(range(low, count + 1), times - link)
+    if low == 0:
+        reached[:, 0] = 1.0
+    missing = np.zeros((len(times), spare + 1))
+    missing[:, 0] = reached[:, -1]
+    below = reached[:, :-1] - reached[:, 1:]
+    missing[:, 1 : below.shape[1] + 1] = below[:, ::-1]
+    return np.maximum(missing, 0.0, out=missing)
+
+
+class Convolution:
+    """Products of mass functions on 0 … spare by Fourier transforms, where only the lower part is wanted.
+
+    Entries are damped by r^j first, so that what wraps around is scaled by r^length = 1e-13; undoing it costs
+    a factor of at most r^-spare in rounding, and both stay near 1e-12 in absolute terms.
+    """
+
+    def __init__(self, spare: int) -> None:
+        self.spare = spare
+        self.length = 1 if spare == 0 else 1 << int(np.ceil(np.log2(4 * (spare + 1))))
+        damping = 10.0 ** (-13 / self.length) if spare else 1.0
+        self._damp = damping ** np.arange(spare + 1)
+
+    @property
+    def bins(self) -> int:
+        """Numbers that stand for one mass function after the transform."""
+        return self.length // 2 + 1
+
+    def transform(self, pmf: FloatArray) -> ComplexArray:
+        """Return the transform along the last axis."""
+        return np.fft.rfft(pmf * self._damp, self.length, axis=-1)
+
+    def at_most(self, product: ComplexArray, limit: int) -> FloatArray:
+        """Return P(sum <= limit), limit <= spare, of a product of transforms."""
+        assert limit <= self.spare
+        pmf = np.fft.irfft(product, self.length, axis=-1)[..., : limit + 1] if self.length > 1 else product.real
+        return np.clip(pmf @ (1 / self._damp[: limit + 1]), 0.0, 1.0)
+
+
+def _checked(
+    laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int
+) -> tuple[FloatArray, IntArray]:
+    links, counts = np.asarray(links, dtype=np.float64), np.asarray(counts, dtype=np.int64)
+    if not len(laws) == len(links) == len(counts):
+        raise ValueError(f"counts: {len(counts)} given; must be one a law and a link, {len(laws)}, {len(links)}")
+    if (counts < 0).any():
+        raise ValueError(f"counts: {counts.min()} is not allowed; must be whole numbers >= 0")
+    checks.whole("critical", critical, least=1)
+    if counts.sum() < critical:
+        raise ValueError(f"counts: they sum to {counts.sum()}; must reach critical, {critical}")
+    return links, counts
+
+
+def iteration_cdf(
+    laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int, times: FloatArray
+) -> FloatArray:
+    """Return P(iteration <= t) for an array of times, to about 1e-12."""
+    links, counts = _checked(laws, links, counts, critical)
+    return _cdf(laws, links, counts, critical, np.asarray(times, dtype=np.float64))
+
+
+def _cdf(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int, times: FloatArray) -> FloatArray:
+    fold = Convolution(int(counts.sum()) - critical)
+    values = np.empty(len(times))
+    step = max(1, _BLOCK // fold.length)
+    for at in range(0, len(times), step):
+        some = times[at : at + step]
+        product: ComplexArray = np.ones((len(some), fold.bins), dtype=np.complex128)
+        for p in np.flatnonzero(counts).tolist():
+            product *= fold.transform(missing_pmf(laws[p], links[p], int(counts[p]), some, fold.spare))
+        values[at : at + step] = fold.at_most(product, fold.spare)
+    return values
+
+
+def iteration_law(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int) -> TabulatedCdf:
+    """Return the law of an iteration whose workers hold `counts` rows, any `critical` of which end it.
+
+    Pass ``critical=sum(counts)`` for the iteration without purging.
+
+    >>> from echelon.delays import Exponential
+    >>> law = iteration_law([Exponential(rate=1.0)] * 2, np.zeros(2), np.array([1, 1]), 1)
+    >>> round(law.mean, 9), round(law.second, 9)
+    (0.5, 0.5)
+    """
+    links, counts = _checked(laws, links, counts, critical)
+    spare = int(counts.sum()) - critical
+    active = np.flatnonzero(counts).tolist()
+    jumps = [links[p] + laws[p].atoms(range(max(int(counts[p]) - spare, 1), int(counts[p]) + 1)) for p in active]
+    # before its link delay a worker can't have sent anything: a kink of the CDF
+    cuts = np.concatenate([*jumps, links[active]])
+    start = float(max(links[p] + counts[p] * laws[p].mean for p in active))
+    return TabulatedCdf(lambda times: _cdf(laws, links, counts, critical, times), start=start, jumps=cuts)

@@ -1,0 +1,68 @@
+"""From iterations to the delay of a job: service time, stability, and the queue at the master."""
+
+from dataclasses import dataclass
+
+from echelon import checks
+
+
+def service_moments(mean: float, second: float, iterations: int) -> tuple[float, float]:
+    """Return both moments of a job's service time, a sum of independent iterations (stream, (8)).
+
+    >>> service_moments(1.0, 2.0, 3)
+    (3.0, 12.0)
+    """
+    checks.whole("iterations", iterations, least=1)
+    return iterations * mean, iterations * second + iterations * (iterations - 1) * mean**2
+
+
+def pollaczek_khinchine(rate: float, mean: float, second: float) -> float:
+    """Return the mean delay of an M/G/1 queue, waiting and service; inf where it is unstable (stream, (7)).
+
+    >>> pollaczek_khinchine(0.5, 1.0, 2.0)
+    2.0
+    """
+    checks.number("rate", rate, above=0)
+    if rate * mean >= 1:
+        return float("inf")
+    return mean + rate * second / (2 * (1 - rate * mean))
+
+
+def kingman(gap_mean: float, gap_second: float, mean: float, second: float) -> float:
+    """Return Kingman's approximation of the mean delay of a G/G/1 queue; inf where unstable (stream, (6)).
+
+    With Poisson arrivals, gap_second = 2 gap_mean^2, it is Pollaczek and Khinchine's number (ruling 10).
+
+    >>> kingman(2.0, 8.0, 1.0, 2.0)
+    2.0
+    """
+    checks.number("gap_mean", gap_mean, above=0)
+    load = mean / gap_mean
+    if load >= 1:
+        return float("inf")
+    gap_spread = (gap_second - gap_mean**2) / gap_mean**2
+    spread = (second - mean**2) / mean**2
+    return mean * (1 + load / (1 - load) * (gap_spread + spread) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDelay:
+    """The delay of a job: `mean` (inf where unstable) from a `formula` that is `exact` or an approximation."""
+
+    mean: float
+    stable: bool
+    formula: str
+    exact: bool
+
+
+def queue_delay(
+    *, gap_mean: float, gap_second: float, poisson: bool, service_mean: float, service_second: float
+) -> QueueDelay:
+    """Return the mean delay by the sharpest formula that the arrivals allow.
+
+    Stable means E[Ts] < E[Ta]. Kingman's formula is an approximation in general, and so is said to be.
+    """
+    stable = service_mean < gap_mean
+    if poisson:
+        mean = pollaczek_khinchine(1 / gap_mean, service_mean, service_second)
+        return QueueDelay(mean, stable, "Pollaczek-Khinchine", True)
+    return QueueDelay(kingman(gap_mean, gap_second, service_mean, service_second), stable, "Kingman", False)
