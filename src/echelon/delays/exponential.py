@@ -57,13 +57,10 @@ class Exponential(Delay):
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
         """Return tails of the Poisson law, summed from the far end so that all terms are positive."""
         times = np.asarray(times, dtype=np.float64)
-        load = np.maximum(times, 0.0) * self.rate
-        ks = np.arange(counts.start, counts.stop)
-        with np.errstate(divide="ignore"):
-            logs = np.log(load)[:, None]
-        # P(N = k); k log(0) is -inf for k > 0, and 0 * -inf is mended below for k = 0
-        powers = np.multiply(ks, logs, where=ks > 0, out=np.zeros((len(load), len(ks))))
-        pmf = np.exp(powers - load[:, None] - gammaln(ks + 1.0))
+        # a load of 1e-300 stands for 0: its logarithm is finite, and its powers vanish all the same
+        load = np.maximum(times * self.rate, 1e-300)
+        ks = np.arange(counts.start, counts.stop, dtype=np.float64)
+        pmf = np.exp(ks * np.log(load)[:, None] - load[:, None] - gammaln(ks + 1))  # P(N = k)
         tails: FloatArray = np.empty_like(pmf)
         tails[:, -1] = gammainc(ks[-1], load) if ks[-1] > 0 else 1.0
         tails[:, :-1] = pmf[:, -2::-1].cumsum(axis=1)[:, ::-1] + tails[:, -1:]

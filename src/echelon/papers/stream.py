@@ -98,9 +98,7 @@ def _single_run(what: str, published: float, exact: float, mean: Interval, runs:
 def _figure2(folder: Path, seed: int) -> list[Claim]:
     profile = weak_five()
     speeds, job = profile.speeds, profile.job
-    levels = {
-        rule: metric(speeds, split_rows(profile, rule).counts, job.gamma) for rule in ("theorem2", "uniform")
-    }
+    levels = {rule: metric(speeds, split_rows(profile, rule).counts, job.gamma) for rule in ("theorem2", "uniform")}
     real = metric(speeds, split_rows(profile).real, job.gamma)
     rows = zip(profile.names, speeds.mean, speeds.std, speeds.link, levels["theorem2"], levels["uniform"], strict=True)
     write_csv(folder / "figure2.csv", ["worker", "mean", "std", "link", "metric_optimal", "metric_uniform"], list(rows))

@@ -49,6 +49,12 @@ def missing_pmf(law: TaskSums, link: float, count: int, times: FloatArray, spare
     return np.maximum(missing, 0.0, out=missing)
 
 
+def _quick_length(least: int) -> int:
+    """Return the least even 2^i or 3 * 2^i from `least` on: lengths that transform fast."""
+    power = 1 << max(1, (least - 1).bit_length())
+    return 3 * power // 4 if power >= 8 and 3 * power // 4 >= least else power
+
+
 class Convolution:
     """Products of mass functions on 0 … spare by Fourier transforms, where only the lower part is wanted.
 
@@ -58,7 +64,7 @@ class Convolution:
 
     def __init__(self, spare: int) -> None:
         self.spare = spare
-        self.length = 1 if spare == 0 else 1 << int(np.ceil(np.log2(4 * (spare + 1))))
+        self.length = 1 if spare == 0 else _quick_length(3 * (spare + 1))
         damping = 10.0 ** (-13 / self.length) if spare else 1.0
         self._damp = damping ** np.arange(spare + 1)
 

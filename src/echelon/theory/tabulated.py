@@ -52,19 +52,20 @@ class TabulatedCdf:
         low, high = self._range(start)
         cuts = np.empty(0) if jumps is None else np.unique(jumps)
         inner = cuts[(cuts > low) & (cuts < high)]
-        edges = np.unique(np.concatenate([np.linspace(low, high, 7), inner]))
+        edges = np.unique(np.concatenate([np.linspace(low, high, 9), inner]))
         self._left, self._right, self._values, self.error = self._refine(edges[:-1], edges[1:])
 
     def _range(self, start: float) -> tuple[float, float]:
         """Return times between which all but a negligible probability lies."""
-        steps = start * np.exp2(np.arange(-2.0, 6.0))
+        steps = start * np.exp2(np.linspace(-3.0, 2.0, 36))
         values = self._cdf(steps)
         while values[-1] < 1 - _TAIL:
             if steps[-1] > start * 2.0**200:
                 raise ValueError("cdf: does not reach 1; the law has no finite range in floating point")
             steps = steps[-1] * np.exp2(np.arange(1.0, 7.0))
             values = self._cdf(steps)
-        low, high = 0.0, float(steps[int(np.argmax(values >= 1 - _TAIL))])
+        reached, begun = int(np.argmax(values >= 1 - _TAIL)), int(np.argmax(values > _TAIL))
+        low, high = float(steps[begun - 1]) if begun else 0.0, float(steps[reached])
         for _ in range(3):
             grid = np.linspace(low, high, 14)
             values = self._cdf(grid)

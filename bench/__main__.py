@@ -1,0 +1,28 @@
+"""`python -m bench`: print every measurement, and put it into docs/results.md where asked."""
+
+import argparse
+from pathlib import Path
+
+from bench import planning_speed, stream_speed
+from bench.results import replace_section
+
+REPORTS = {
+    "Simulation of a stream": stream_speed.report,
+    "Planning": planning_speed.report,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--results", type=Path, help="Markdown file whose section 'bench' is to be replaced")
+    arguments = parser.parse_args()
+    parts = []
+    for title, report in REPORTS.items():
+        parts.append(f"### {title}\n\n{report()}")
+        print(parts[-1], end="\n\n", flush=True)
+    if arguments.results is not None:
+        replace_section(arguments.results, "bench", "\n\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""Timings as ratios within one run: this is all that a shared machine can honestly give."""
+
+import time
+from collections.abc import Callable, Mapping
+
+
+def best_of(actions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the shortest time of each action in seconds; the actions take turns, so that noise meets all alike."""
+    shortest = dict.fromkeys(actions, float("inf"))
+    for _ in range(repeats):
+        for name, action in actions.items():
+            start = time.perf_counter()
+            action()
+            shortest[name] = min(shortest[name], time.perf_counter() - start)
+    return shortest
