@@ -17,7 +17,7 @@ from echelon.estimate import SpeedEstimator
 from echelon.files import read_profile, write_profile
 from echelon.plan import Plan, Slot, Task
 from echelon.pool import add_until_stable
-from echelon.predict import Prediction, plan_law, predict
+from echelon.prediction import Prediction, plan_law, predict
 from echelon.profile import Arrivals, Job, Profile, Speeds, Worker
 from echelon.schemes import split_rows
 from echelon.simulation import StreamResult, closed_loop, simulate, simulate_law, timeline

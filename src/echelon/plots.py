@@ -56,6 +56,13 @@ def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str
     axis.set_xlabel("time (s); ▾ a job arrives, × it is delivered")
 
 
+def share_time(axes: "Sequence[Axes]") -> None:
+    """Give timelines one scale, so that they can be compared by eye."""
+    limits = [axis.get_xlim() for axis in axes]
+    for axis in axes:
+        axis.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
 def draw_curves(
     axis: "Axes", x: FloatArray, curves: Mapping[str, tuple[FloatArray, Mapping[str, Any]]], xlabel: str, ylabel: str
 ) -> None:

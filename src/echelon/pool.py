@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from echelon.predict import Prediction, predict
+from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Worker
 from echelon.schemes import any_k, split_rows
 

@@ -168,7 +168,7 @@ class Profile:
     """
 
     job: Job
-    workers: tuple[Worker, ...]
+    workers: Sequence[Worker]
     source: str = field(default="profile", compare=False)
 
     def __post_init__(self) -> None:

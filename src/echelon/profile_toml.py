@@ -153,8 +153,8 @@ def _lines(table: Mapping[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_value(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
-    # JSON's strings, booleans and finite numbers are TOML's too
-    return json.dumps(value)
+    # JSON's strings, booleans and finite numbers are TOML's too, but for one control character
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

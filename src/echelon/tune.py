@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from echelon import checks
-from echelon.predict import Prediction, predict
+from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Speeds
 from echelon.schemes import any_k, split_rows
 from echelon.splits import Split, theorem2

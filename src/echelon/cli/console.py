@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
@@ -12,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-out = Console()
+# a pipe has no width of its own; 80 columns would fold tables that a file can hold
+out = Console(width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True)
 
 

@@ -1,6 +1,5 @@
 """Arguments and options that several commands take."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +8,10 @@ import typer
 from echelon.delays import DELAYS
 from echelon.schemes import RULES
 
-SplitRule = StrEnum("SplitRule", {name: name for name in RULES})
-DelayLaw = StrEnum("DelayLaw", {name: name for name in DELAYS})
-
 File = Annotated[Path, typer.Argument(help="Profile of the job and the workers, in TOML.", show_default=False)]
-Rule = Annotated[SplitRule, typer.Option("--split", help="Rule that says how many rows each worker gets.")]
+Rule = Annotated[
+    str, typer.Option("--split", metavar="|".join(RULES), help="Rule that says how many rows each worker gets.")
+]
 Tasks = Annotated[
     int | None,
     typer.Option("--tasks", help="Rows handed out an iteration; K*Omega where left out.", show_default=False),
@@ -21,6 +19,11 @@ Tasks = Annotated[
 NoPurge = Annotated[bool, typer.Option("--no-purge", help="Wait for every row instead of purging the rest.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Law = Annotated[
-    DelayLaw | None,
-    typer.Option("--delay", help="Law of all task times, fitted to each mean and std.", show_default=False),
+    str | None,
+    typer.Option(
+        "--delay",
+        metavar="LAW",
+        help=f"Law of all task times, fitted to each mean and std: {', '.join(DELAYS)}.",
+        show_default=False,
+    ),
 ]

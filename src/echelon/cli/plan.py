@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from echelon.cli.console import out, print_json, print_table, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, SplitRule, Tasks
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks
 from echelon.delays import task_laws
 from echelon.files import read_profile
 from echelon.pool import Enlarged, add_until_stable
-from echelon.predict import Prediction, predict
+from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Speeds
 from echelon.schemes import any_k, split_rows
 from echelon.splits import Split
@@ -20,7 +19,7 @@ from echelon.theory import lower_bound, metric, mismatch, queue_delay
 
 def plan(
     file: File,
-    split: Rule = SplitRule("theorem2"),
+    split: Rule = "theorem2",
     tasks: Tasks = None,
     no_purge: NoPurge = False,
     delay: Law = None,
@@ -34,9 +33,9 @@ def plan(
     profile = read_profile(file)
     enlarged = None
     if pool is not None:
-        enlarged = add_until_stable(profile, read_profile(pool).workers, rule=str(split), purge=not no_purge)
+        enlarged = add_until_stable(profile, read_profile(pool).workers, rule=split, purge=not no_purge)
         profile = enlarged.profile
-    report, chosen = plan_report(profile, str(split), tasks, not no_purge, None if delay is None else str(delay))
+    report, chosen = plan_report(profile, split, tasks, not no_purge, delay)
     if enlarged is not None:
         report["pool"] = {"added": list(enlarged.added), "useless": list(enlarged.useless), "stable": enlarged.stable}
     if json:
@@ -126,13 +125,14 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
         ],
     )
     awaited = report["unpurged"]
+    error = f" ± {show(report['delay_error'])}" if report["method"] == "sampled" else ""
     print_table(
         f"Prediction ({report['method']}; delay by {report['formula']})",
-        ["", "purging" if np.isfinite(report["delay"]) or report["stable"] else "unstable", "no purging"],
+        ["", "as planned", "no purging"],
         [
             ["iteration, mean (s)", show(report["iteration_mean"], 4), show(awaited["iteration_mean"], 4)],
             ["job in service, mean (s)", show(report["service_mean"]), ""],
-            ["job delay, mean (s)", show(report["delay"]), show(awaited["delay"])],
+            ["job delay, mean (s)", show(report["delay"]) + error, show(awaited["delay"])],
             ["stable", _yes(report["stable"]), _yes(awaited["stable"])],
             ["lower bound (9), all workers (s)", show(report["bound"]), ""],
             ["… with its queue (s)", show(report["bound_queued"]), ""],

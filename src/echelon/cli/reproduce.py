@@ -1,20 +1,18 @@
 """`echelon reproduce`: the figures, tables and claims of a paper."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from echelon import checks
 from echelon.cli.console import out, print_json, progress
 from echelon.cli.options import AsJson
 from echelon.papers import PAPERS
 
-PaperName = StrEnum("PaperName", {name: name for name in PAPERS})
-
 
 def reproduce(
-    paper: Annotated[PaperName, typer.Argument(help="Which paper.", show_default=False)],
+    paper: Annotated[str, typer.Argument(metavar="|".join(PAPERS), help="Which paper.", show_default=False)],
     folder: Annotated[Path, typer.Option("--out", help="Folder for PNG and CSV files; made where missing.")] = Path(
         "reproduction"
     ),
@@ -22,11 +20,12 @@ def reproduce(
     json: AsJson = False,
 ) -> None:
     """Regenerate a paper's figures and tables, and say of each claim whether it holds."""
+    make = PAPERS[checks.one_of("paper", paper, PAPERS)]
     folder.mkdir(parents=True, exist_ok=True)
     with progress(f"reproducing {paper}") as tick:
-        claims = PAPERS[str(paper)](folder, seed=seed, progress=tick)
+        claims = make(folder, seed=seed, progress=tick)
     if json:
-        print_json({"paper": str(paper), "out": str(folder), "claims": claims})
+        print_json({"paper": paper, "out": str(folder), "claims": claims})
         return
     from echelon.papers.claims import table
 

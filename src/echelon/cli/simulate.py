@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from echelon.cli.console import print_json, print_table, progress, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, SplitRule, Tasks
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks
 from echelon.delays import task_laws
 from echelon.files import read_profile
-from echelon.predict import plan_law
+from echelon.prediction import plan_law
 from echelon.schemes import any_k, split_rows
 from echelon.simulation import CONFIDENCE, StreamResult
 from echelon.simulation import simulate as run_stream
@@ -17,7 +17,7 @@ from echelon.simulation import simulate_law as run_law
 
 def simulate(
     file: File,
-    split: Rule = SplitRule("theorem2"),
+    split: Rule = "theorem2",
     tasks: Tasks = None,
     jobs: Annotated[int, typer.Option(help="Jobs counted a seed.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Independent streams.")] = 200,
@@ -32,8 +32,8 @@ def simulate(
 ) -> None:
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is."""
     profile = read_profile(file)
-    laws = task_laws(profile, None if delay is None else str(delay))
-    chosen = split_rows(profile, str(split), tasks=tasks, purge=not no_purge, laws=laws)
+    laws = task_laws(profile, delay)
+    chosen = split_rows(profile, split, tasks=tasks, purge=not no_purge, laws=laws)
     plan = any_k(chosen.counts, profile.job.critical)
     if quick:
         law = plan_law(plan, profile, purge=not no_purge, laws=laws)

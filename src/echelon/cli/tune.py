@@ -1,24 +1,25 @@
 """`echelon tune`: which number of critical tasks and which redundancy."""
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from echelon import checks
 from echelon.cli.console import print_json, print_table, progress, show
-from echelon.cli.options import AsJson, File, NoPurge, Rule, SplitRule
+from echelon.cli.options import AsJson, File, NoPurge, Rule
 from echelon.files import read_profile
 from echelon.tune import COSTS, Trial, algorithm1, best_code, codes, default_grid
-
-CostName = StrEnum("CostName", {name: name for name in COSTS})
 
 
 def tune(
     file: File,
-    split: Rule = SplitRule("theorem2"),
+    split: Rule = "theorem2",
     cost: Annotated[
-        CostName, typer.Option(help="Work of a row: fixed, 1/K of an iteration; gradient, d/n of the data.")
-    ] = CostName("fixed"),
+        str,
+        typer.Option(
+            metavar="|".join(COSTS), help="Work of a row: fixed, 1/K of an iteration; gradient, d/n of the data."
+        ),
+    ] = "fixed",
     critical: Annotated[
         list[int] | None, typer.Option(help="A K to try; may be repeated. Around the profile's own where left out.")
     ] = None,
@@ -31,7 +32,7 @@ def tune(
 ) -> None:
     """Search the code parameters K and Omega on the exact delay; Algorithm 1 of the paper stands beside it."""
     profile = read_profile(file)
-    model = COSTS[str(cost)]
+    model = COSTS[checks.one_of("cost", cost, COSTS)]
     grid = default_grid(profile)
     if critical or redundancy:
         grid = codes(
@@ -39,7 +40,7 @@ def tune(
             redundancy or sorted({code.redundancy for code in grid if code.critical == profile.job.critical}),
         )
     with progress("searching codes") as tick:
-        found = best_code(profile, grid, cost=model, rule=str(split), purge=not no_purge, progress=tick)
+        found = best_code(profile, grid, cost=model, rule=split, purge=not no_purge, progress=tick)
     printed = algorithm1(profile, grid, cost=model)[0]
     chosen = next(trial for trial in found if trial.code == printed.code)
     if json:
@@ -48,7 +49,7 @@ def tune(
                 "best": _row(found[0]),
                 "algorithm1": _row(chosen) | {"mismatch": printed.mismatch},
                 "codes": [_row(trial) for trial in found],
-                "cost": str(cost),
+                "cost": cost,
             }
         )
         return

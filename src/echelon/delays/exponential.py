@@ -65,5 +65,7 @@ class Exponential(Delay):
         tails[:, -1] = gammainc(ks[-1], load) if ks[-1] > 0 else 1.0
         tails[:, :-1] = pmf[:, -2::-1].cumsum(axis=1)[:, ::-1] + tails[:, -1:]
         np.minimum(tails, 1.0, out=tails)
-        tails[times < 0] = 0.0
+        tails[times <= 0] = 0.0
+        if counts.start == 0:
+            tails[:, 0] = times >= 0
         return tails

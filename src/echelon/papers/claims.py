@@ -36,10 +36,10 @@ def table(claims: Sequence[Claim]) -> "Table":
     from rich.table import Table
 
     shown = Table(show_lines=True, header_style="bold")
-    for field in fields(Claim):
-        shown.add_column(field.name, overflow="fold")
+    for name, ratio in (("claim", 4), ("published", 2), ("ours", 3), ("verdict", 2), ("why", 4)):
+        shown.add_column(name, overflow="fold", ratio=ratio)
     for claim in claims:
-        shown.add_row(*astuple(claim))
+        shown.add_row(f"{claim.where}: {claim.claim}", claim.published, claim.ours, claim.verdict, claim.why)
     return shown
 
 

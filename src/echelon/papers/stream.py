@@ -10,7 +10,7 @@ from echelon import plots
 from echelon.arrays import FloatArray
 from echelon.papers.claims import NOT_ENOUGH_DATA, Claim, verdict, write_csv
 from echelon.papers.stream_workers import example2, hundred, strong_five, weak_five
-from echelon.predict import plan_law, predict
+from echelon.prediction import plan_law, predict
 from echelon.profile import Profile
 from echelon.schemes import any_k, split_rows
 from echelon.simulation import Interval, StreamResult, simulate, simulate_law, timeline
@@ -145,9 +145,7 @@ def _figure3(folder: Path, seed: int) -> list[Claim]:
         plots.draw_timeline(axis, seen, profile.names, f"Fig. 3: {rule}")
         columns = zip(seen.worker, seen.job, seen.iteration, seen.start, seen.stop, strict=True)
         rows += [[rule, profile.names[p], j, i, start, stop] for p, j, i, start, stop in columns]
-    right = max(axis.get_xlim()[1] for axis in axes)
-    for axis in axes:
-        axis.set_xlim(0, right)
+    plots.share_time(axes)
     plots.save(drawn, folder / "figure3.png")
     write_csv(folder / "figure3.csv", ["split", "worker", "job", "iteration", "start", "stop"], rows)
     gap = profile.job.arrivals.mean
@@ -157,7 +155,8 @@ def _figure3(folder: Path, seed: int) -> list[Claim]:
             "with these workers the queue is unstable under the uniform split, and jobs are served notably faster "
             "under the optimal one",
             "picture",
-            f"service {services['uniform']:.1f} s (uniform), {services['theorem2']:.1f} s (optimal); a job every {gap:g} s",
+            f"service {services['uniform']:.1f} s (uniform), {services['theorem2']:.1f} s (optimal); "
+            f"a job every {gap:g} s",
             verdict(services["uniform"] > gap and services["theorem2"] < services["uniform"] / 1.5),
             "exact service times of our seeded workers",
         )

@@ -8,11 +8,12 @@ from echelon.splits.base import Split, largest_remainder
 
 
 def uniform(speeds: Speeds, tasks: int, gamma: float = 1.0) -> Split:
-    """Give every worker tasks/P rows; the first ones get one more where that is not whole.
+    """Give every worker tasks/P rows; the first ones get one more where that is not whole; gamma plays no part.
 
     >>> uniform(Speeds(np.ones(3), np.ones(3), np.zeros(3)), tasks=7).counts.tolist()
     [3, 2, 2]
     """
     checks.whole("tasks", tasks, least=1)
+    checks.number("gamma", gamma, least=0)
     real = np.full(len(speeds), tasks / len(speeds))
     return Split(largest_remainder(real, tasks), real)

@@ -1,0 +1,186 @@
+"""The command line as a user meets it: through `main`, with real files."""
+
+import json
+import sys
+
+import pytest
+
+from echelon.cli import main
+from tests.conftest import ROOT
+
+EXAMPLE = str(ROOT / "examples" / "example2.toml")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        printed = capsys.readouterr()
+        return stopped.value.code or 0, printed.out, printed.err
+
+    return call
+
+
+def test_plan_of_example_2(run):
+    code, out, err = run("plan", EXAMPLE, "--json")
+    said = json.loads(out)
+    assert (code, err) == (0, "")
+    assert said["split"] == [13, 18, 7, 3, 14]
+    assert said["theta"] == pytest.approx(1.33065, abs=5e-6)
+    assert said["delay"] == pytest.approx(49.534, abs=5e-4)
+    assert said["bound"] == pytest.approx(33.928, abs=5e-4)
+    assert said["bound_queued"] == pytest.approx(42.640, abs=5e-4)
+    assert said["stable"] is True
+    assert said["tasks"] == 55
+    assert said["active"] == 5
+    assert set(said) >= {
+        "split", "split_real", "theta", "tasks", "active", "metric", "iteration_mean", "iteration_second",
+        "service_mean", "delay", "bound", "bound_queued", "stable", "unpurged", "mismatch", "mismatch_active",
+    }  # fmt: skip
+    assert set(said["unpurged"]) == {"iteration_mean", "iteration_second", "delay", "stable"}
+
+
+def test_plan_with_the_uniform_split(run):
+    said = json.loads(run("plan", EXAMPLE, "--split", "uniform", "--json")[1])
+    assert said["split"] == [11] * 5
+    assert said["delay"] == pytest.approx(148.40, abs=5e-3)
+    assert said["theta"] is None
+    assert said["unpurged"]["delay"] is None
+    assert said["unpurged"]["stable"] is False
+
+
+def test_plan_best_with_fifty_tasks(run):
+    said = json.loads(run("plan", EXAMPLE, "--split", "best", "--tasks", 50, "--json")[1])
+    assert said["delay"] <= 64.4
+    assert sum(said["split"]) == 50
+
+
+def test_an_unstable_plan_has_no_delay_and_says_so(run, tmp_path):
+    busy = tmp_path / "busy.toml"
+    busy.write_text((ROOT / "examples" / "example2.toml").read_text().replace("arrivals = 0.01", "arrivals = 1"))
+    said = json.loads(run("plan", busy, "--json")[1])
+    assert said["delay"] is None
+    assert said["stable"] is False
+    assert said["bound_queued"] is None
+    code, out, _ = run("plan", busy)
+    assert code == 0
+    assert "Unstable: a job needs" in out
+
+
+def test_no_purge_makes_the_awaited_numbers_the_main_ones(run):
+    said = json.loads(run("plan", EXAMPLE, "--no-purge", "--json")[1])
+    assert said["delay"] == said["unpurged"]["delay"] == pytest.approx(76.825, abs=5e-4)
+
+
+def test_plan_with_a_pool(run, tmp_path):
+    text = (ROOT / "examples" / "example2.toml").read_text()
+    head, *tables = text.split("[[worker]]")
+    weak, pool = tmp_path / "weak.toml", tmp_path / "pool.toml"
+    weak.write_text(head + "[[worker]]" + tables[3])
+    pool.write_text(head + "".join("[[worker]]" + table for table in tables[:3]))
+    said = json.loads(run("plan", weak, "--pool", pool, "--json")[1])
+    assert said["pool"]["stable"] is True
+    assert said["stable"] is True
+    assert "added" in run("plan", weak, "--pool", pool)[1]
+
+
+def test_plan_tables_name_every_worker(run):
+    code, out, _ = run("plan", EXAMPLE)
+    assert code == 0
+    for word in ("w1", "w5", "49.534", "42.640", "Pollaczek-Khinchine"):
+        assert word in out
+
+
+def test_sampled_plans_state_their_error(run):
+    said = json.loads(run("plan", EXAMPLE, "--delay", "pareto", "--json")[1])
+    assert said["method"] == "sampled"
+    assert said["delay_error"] > 0
+    assert "±" in run("plan", EXAMPLE, "--delay", "pareto")[1]
+
+
+def test_simulate_gives_its_keys(run):
+    code, out, err = run("simulate", EXAMPLE, "--seeds", 6, "--jobs", 200, "--json")
+    said = json.loads(out)
+    assert (code, err) == (0, "")  # no progress bar when nobody watches
+    assert set(said["delay"]) == {"mean", "low", "high", "p50", "p99"}
+    assert said["delay"]["low"] < said["delay"]["mean"] < said["delay"]["high"]
+    assert len(said["utilisation"]) == 5
+    assert (said["jobs"], said["seeds"]) == (200, 6)
+    assert said["service_mean"] == pytest.approx(37.94, rel=0.02)
+
+
+def test_simulate_is_repeatable_and_seeded(run):
+    one, two, other = (
+        run("simulate", EXAMPLE, "--seeds", 2, "--jobs", 20, "--seed", seed, "--json")[1] for seed in (1, 1, 2)
+    )
+    assert one == two
+    assert one != other
+
+
+def test_simulate_quick_and_in_tables(run):
+    said = json.loads(run("simulate", EXAMPLE, "--quick", "--seeds", 20, "--json")[1])
+    assert said["utilisation"] is None
+    code, out, _ = run("simulate", EXAMPLE, "--seeds", 2, "--jobs", 20, "--delay", "gilbert_elliott")
+    assert code == 0
+    assert "computing" in out
+
+
+def test_one_seed_has_a_null_interval(run):
+    said = json.loads(run("simulate", EXAMPLE, "--seeds", 1, "--jobs", 5, "--json")[1])
+    assert said["delay"]["low"] is None
+
+
+def test_tune_names_the_best_code_and_algorithm_1(run):
+    said = json.loads(run("tune", EXAMPLE, "--critical", 50, "--redundancy", 1, "--redundancy", 1.1, "--json")[1])
+    assert said["best"]["tasks"] == 55
+    assert said["best"]["delay"] == pytest.approx(49.534, abs=5e-4)
+    assert {"critical", "redundancy", "mismatch"} <= set(said["algorithm1"])
+    code, out, _ = run("tune", EXAMPLE, "--critical", 50, "--cost", "gradient")
+    assert code == 0
+    assert "Algorithm 1" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "no.toml"], "no.toml: can't be read"),
+        (["plan", EXAMPLE, "--tasks", 49], "tasks: 49 is not allowed; must be at least critical, 50"),
+        (["plan", EXAMPLE, "--split", "fair"], "split: 'fair' is not allowed; must be one of theorem2, uniform, best"),
+        (["plan", EXAMPLE, "--delay", "nope"], "law: 'nope' is not allowed"),
+        (["plan", EXAMPLE, "--delay", "pareto", "--split", "best"], "use theorem2 for these workers"),
+        (["simulate", EXAMPLE, "--jobs", 0], "jobs: 0 is not allowed"),
+        (["simulate", EXAMPLE, "--seeds", 0], "seeds: 0 is not allowed"),
+        (["simulate", EXAMPLE, "--seed", -1], "seed: -1 is not allowed"),
+        (["simulate", EXAMPLE, "--quick", "--delay", "pareto"], "no closed form"),
+        (["tune", EXAMPLE, "--redundancy", 0.5], "redundancy: 0.5 is not allowed"),
+        (["tune", EXAMPLE, "--cost", "free"], "cost: 'free' is not allowed; must be one of fixed, gradient"),
+        (["reproduce", "novel"], "paper: 'novel' is not allowed; must be one of stream"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+    assert err.startswith("echelon: ")
+
+
+def test_a_wrong_profile_names_file_key_and_what_is_allowed(run, tmp_path):
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text((ROOT / "examples" / "example2.toml").read_text().replace("link = 0.0481", "link = -1"))
+    for command in ("plan", "simulate", "tune"):
+        code, _, err = run(command, wrong)
+        assert code == 2
+        assert err == f"echelon: {wrong}: worker[1].link: -1 is not allowed; must be a finite number >= 0\n"
+
+
+def test_help_and_version(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in ("plan", "simulate", "tune", "reproduce"):
+        assert command in out
+        assert run(command, "--help")[0] == 0
+    assert run("--version")[1].startswith("echelon 0.")

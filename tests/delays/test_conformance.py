@@ -1,0 +1,91 @@
+"""Every law in the registry is held to the same promises; a new line there is tested from then on."""
+
+import numpy as np
+import pytest
+
+from echelon import delays
+from echelon.delays import DELAYS
+
+# mean and std that every family can take on
+MEAN, STD = 2.0, 1.9
+
+
+@pytest.fixture(params=sorted(DELAYS), name="law")
+def fitted(request):
+    return delays.fit(request.param, MEAN, STD)
+
+
+def test_fitting_keeps_the_mean(law):
+    assert law.mean == pytest.approx(MEAN, rel=1e-12)
+
+
+def test_samples_are_positive_of_the_right_shape_and_type(law):
+    times = law.sample((3, 50, 4), np.random.default_rng(1))
+    assert times.shape == (3, 50, 4)
+    assert times.dtype == np.float64
+    assert (times >= 0).all()
+    assert np.isfinite(times).all()
+
+
+def test_the_same_seed_gives_the_same_draw(law):
+    one, two = (law.sample((2, 40, 3), np.random.default_rng(5)) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_the_sample_mean_agrees_with_the_mean(law):
+    """At 99.9 % over independent runs, so that memory from round to round does not spoil the interval."""
+    runs = law.sample((400, 200, 3), np.random.default_rng(7)).mean(axis=(1, 2))
+    half = 3.29 * runs.std(ddof=1) / np.sqrt(len(runs))
+    assert abs(runs.mean() - law.mean) <= half + 1e-12
+
+
+def test_advancing_in_pieces_follows_the_same_law_as_at_once(law):
+    """The mean of the last of five pieces, and the share of change between pieces, agree at 99.9 %."""
+    rng = np.random.default_rng(3)
+    state = law.begin(300, rng)
+    pieces = []
+    for _ in range(5):
+        times, state = law.advance(state, (300, 40, 2), rng)
+        assert times.shape == (300, 40, 2)
+        pieces.append(times)
+    for piece in (pieces[0], pieces[-1]):
+        runs = piece.mean(axis=(1, 2))
+        assert abs(runs.mean() - law.mean) <= 3.29 * runs.std(ddof=1) / np.sqrt(300) + 1e-12
+
+
+def test_closed_sums_are_the_distribution_of_sampled_sums(law):
+    """By a Kolmogorov bound at 99.9 %: sqrt(ln(2/0.001)/2/n) for n independent rounds."""
+    if not law.closed:
+        with pytest.raises(delays.base.NoClosedForm):
+            law.sums(range(1, 3), np.array([1.0]))
+        return
+    rounds = law.sample((20_000, 1, 6), np.random.default_rng(11))[:, 0].cumsum(axis=1)
+    times = np.linspace(0.1, 30, 200)
+    exact = law.sums(range(0, 7), times)
+    assert exact.shape == (200, 7)
+    np.testing.assert_array_equal(exact[:, 0], 1.0)
+    for k in range(1, 7):
+        # constant laws jump: allow for float noise at the jump by looking on both sides of it
+        below = np.searchsorted(np.sort(rounds[:, k - 1]), times * (1 - 1e-9), side="right") / 20_000
+        above = np.searchsorted(np.sort(rounds[:, k - 1]), times * (1 + 1e-9), side="right") / 20_000
+        slack = np.sqrt(np.log(2 / 0.001) / 2 / 20_000)
+        assert (exact[:, k] <= above + slack).all()
+        assert (exact[:, k] >= below - slack).all()
+
+
+def test_sums_before_time_zero_and_of_no_task(law):
+    if law.closed:
+        exact = law.sums(range(0, 3), np.array([-1.0, 0.0]))
+        np.testing.assert_array_equal(exact[0], 0.0)
+        np.testing.assert_array_equal(exact[1], [1.0, 0.0, 0.0])
+
+
+def test_laws_are_values(law):
+    assert law == type(law)(**{name: getattr(law, name) for name in law.__dataclass_fields__})
+    assert "object at" not in repr(law)
+
+
+def test_a_parameter_that_no_law_knows_is_refused(law):
+    name = next(key for key, family in DELAYS.items() if family is type(law))
+    with pytest.raises(ValueError, match=r"parameters: .* are not allowed for law"):
+        delays.fit(name, MEAN, STD, flavour=3)

@@ -1,0 +1,41 @@
+"""The references that timings are held against must compute the same thing."""
+
+import numpy as np
+import pytest
+
+import echelon as ec
+from bench import simpy_stream
+from bench.results import markdown_table, replace_section
+from tests.conftest import ROOT
+
+
+def test_the_simpy_model_is_the_same_system(example2):
+    """Service times over 300 jobs at 99.9 %, and the shares of computing time to 2 %."""
+    counts = ec.split_rows(example2).counts
+    plan = ec.schemes.any_k(counts, 50)
+    seen = simpy_stream.run(example2, counts.tolist(), 300, seed=1)
+    services = np.array(seen.services)
+    exact = ec.predict(plan, example2).service_mean
+    assert abs(services.mean() - exact) < 3.29 * services.std(ddof=1) / np.sqrt(len(services))
+    ours = ec.simulate(plan, example2, jobs=300, seeds=4)
+    shares = np.array(seen.busy) / services.sum()
+    np.testing.assert_allclose(shares, ours.utilisation * ours.makespan / (300 * ours.service.mean), rtol=0.02)
+
+
+def test_sections_are_replaced_between_their_markers(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb\n")
+    replace_section(page, "x", "new")
+    assert page.read_text() == "a\n<!-- x: begin -->\nnew\n<!-- x: end -->\nb\n"
+    with pytest.raises(SystemExit, match="needs one"):
+        replace_section(page, "y", "new")
+
+
+def test_tables_have_a_line_a_row():
+    assert markdown_table(["a", "b"], [["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+def test_the_results_page_has_every_section():
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    for name in ("bench", "reproduce stream"):
+        assert page.count(f"<!-- {name}: begin -->") == 1

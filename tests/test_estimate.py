@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+
+import echelon as ec
+from echelon.estimate import SpeedEstimator
+from echelon.simulation import RoundSampler
+
+
+def observed(profile, counts, rounds, seed, laws=None):
+    plan = ec.schemes.any_k(counts, profile.job.critical)
+    sampler = RoundSampler(plan, laws or ec.delays.task_laws(profile), profile.speeds.link)
+    rng = np.random.default_rng(seed)
+    seen, _ = sampler.draw(sampler.begin(1, rng), 1, rounds, rng)
+    return seen.busy[0], seen.done[0]
+
+
+def test_busy_time_over_completions_is_unbiased_where_averaging_finished_tasks_is_not(example2):
+    """Uniform split, so that the slow worker is purged nearly always; means at 99.9 %."""
+    busy, done = observed(example2, [11] * 5, 20_000, 1)
+    estimator = SpeedEstimator(example2.speeds, prior=1e-9)
+    estimator.observe(busy=busy, done=done)
+    ours = estimator.estimate().speeds
+    half = 3.29 * example2.speeds.mean / np.sqrt(done.sum(axis=0))
+    assert (np.abs(ours.mean - example2.speeds.mean) < half).all()
+    np.testing.assert_allclose(ours.std, example2.speeds.std, rtol=0.05)
+
+
+def test_averaging_finished_tasks_makes_the_slow_worker_look_fast():
+    """The bias of ruling 13, by hand: one task of mean 1, seen only when it ends before time 1."""
+    tasks = np.random.default_rng(1).exponential(1.0, 100_000)
+    finished = tasks[tasks < 1.0]
+    assert finished.mean() < 0.5
+    assert np.minimum(tasks, 1.0).sum() / len(finished) == pytest.approx(1.0, rel=0.02)
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says(example2):
+    """400 runs of 5 workers at 95 %: the share must lie within 99.9 % of a binomial one."""
+    hits = []
+    for seed in range(400):
+        busy, done = observed(example2, [13, 18, 7, 3, 14], 20, seed)
+        estimator = SpeedEstimator(example2.speeds, prior=1e-9)
+        estimator.observe(busy=busy, done=done)
+        known = estimator.estimate(0.95)
+        hits.append((known.low <= example2.speeds.mean) & (example2.speeds.mean <= known.high))
+    share = np.mean(hits)
+    assert abs(share - 0.95) < 3.29 * np.sqrt(0.95 * 0.05 / 400)
+
+
+def test_the_prior_counts_as_so_many_tasks():
+    declared = ec.Speeds(np.array([2.0]), np.array([2.0]), np.zeros(1))
+    estimator = SpeedEstimator(declared, prior=10)
+    assert estimator.estimate().speeds.mean.tolist() == [2.0]
+    estimator.observe(busy=np.array([[10.0]]), done=np.array([[10]]))
+    assert estimator.estimate().speeds.mean.tolist() == [1.5]
+    assert estimator.estimate().weight.tolist() == [20.0]
+
+
+def test_a_worker_that_is_never_asked_keeps_its_declared_speed(example2):
+    busy, done = observed(example2, [20, 20, 10, 5, 0], 50, 1)
+    estimator = SpeedEstimator(example2.speeds, prior=5)
+    estimator.observe(busy=busy, done=done)
+    known = estimator.estimate()
+    assert known.speeds.mean[4] == pytest.approx(example2.speeds.mean[4])
+    assert known.weight[4] == 5
+
+
+def test_memory_forgets_at_the_same_pace_in_one_batch_or_in_many():
+    rng = np.random.default_rng(2)
+    busy, done = rng.exponential(3.0, (40, 2)), rng.integers(0, 5, (40, 2))
+    declared = ec.Speeds(np.ones(2), np.ones(2), np.zeros(2))
+    at_once, piecewise = (SpeedEstimator(declared, prior=3, memory=20) for _ in range(2))
+    at_once.observe(busy=busy, done=done)
+    for i in range(0, 40, 7):
+        piecewise.observe(busy=busy[i : i + 7], done=done[i : i + 7])
+    one, many = at_once.estimate(), piecewise.estimate()
+    np.testing.assert_allclose(one.speeds.mean, many.speeds.mean, rtol=1e-12)
+    np.testing.assert_allclose(one.weight, many.weight, rtol=1e-12)
+    assert (one.weight < 3 + 25).all()
+
+
+def test_gamma_tasks_are_estimated_to_about_a_task_a_round():
+    job = ec.Job(critical=40, redundancy=1.1, iterations=1, arrivals=ec.Arrivals.poisson(1e-6))
+    profile = ec.Profile(job, [ec.Worker("a", mean=1.0, std=0.3), ec.Worker("b", mean=2.0, std=0.6)])
+    busy, done = observed(profile, [29, 15], 4000, 3)
+    estimator = SpeedEstimator(profile.speeds, prior=1e-9)
+    estimator.observe(busy=busy, done=done)
+    known = estimator.estimate().speeds
+    np.testing.assert_allclose(known.mean, profile.speeds.mean, rtol=1 / 14)
+    np.testing.assert_allclose(known.std, profile.speeds.std, rtol=0.5)
+
+
+@pytest.mark.parametrize(
+    ("busy", "done", "said"),
+    [
+        (np.zeros((3, 4)), np.zeros((3, 5)), "busy: shape"),
+        (np.zeros((3, 5)), np.zeros((2, 5)), "done: shape"),
+        (-np.ones((1, 5)), np.ones((1, 5)), "busy: must be finite and >= 0"),
+        (np.full((1, 5), np.nan), np.ones((1, 5)), "busy: must be finite"),
+    ],
+)
+def test_observations_that_cannot_be_are_refused(example2, busy, done, said):
+    with pytest.raises(ValueError, match=said):
+        SpeedEstimator(example2.speeds).observe(busy=busy, done=done)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, float("nan")])
+def test_confidence_lies_between_zero_and_one(example2, confidence):
+    with pytest.raises(ValueError, match="confidence"):
+        SpeedEstimator(example2.speeds).estimate(confidence)
+
+
+def test_the_closed_loop_finds_the_split_of_the_true_speeds(example2):
+    """Declared: all workers alike. After some plans the iterations are as quick as with known speeds, to 3 %."""
+    alike = example2.with_speeds(ec.Speeds(np.full(5, 0.08), np.full(5, 0.08), example2.speeds.link))
+    seen = ec.closed_loop(alike, example2, plans=25, rounds=80, memory=2000)
+    known = ec.predict(ec.schemes.any_k(ec.split_rows(example2).counts, 50), example2).iteration_mean
+    assert seen.iteration_mean[0] > 1.4 * known
+    assert seen.iteration_mean[-10:].mean() < 1.03 * known
+    np.testing.assert_allclose(seen.estimates[-1], example2.speeds.mean, rtol=0.25)
+    assert seen.counts.shape == (25, 5)
+
+
+def test_the_closed_loop_follows_a_worker_that_slows_down_fourfold(example2):
+    slowed = example2.with_speeds(
+        ec.Speeds(example2.speeds.mean * [1, 4, 1, 1, 1], example2.speeds.std * [1, 4, 1, 1, 1], example2.speeds.link)
+    )
+    seen = ec.closed_loop(example2, lambda i: example2 if i < 10 else slowed, plans=25, rounds=40, memory=300)
+    known = ec.predict(ec.schemes.any_k(ec.split_rows(slowed).counts, 50), slowed).iteration_mean
+    assert seen.iteration_mean[10] > 1.3 * known
+    assert seen.iteration_mean[-8:].mean() < 1.05 * known
+    assert seen.counts[-1, 1] < seen.counts[9, 1] / 2
+
+
+def test_the_loop_refuses_a_truth_with_other_workers(example2):
+    job = example2.job
+    with pytest.raises(ValueError, match="truth: 1 workers; must be 5"):
+        ec.closed_loop(example2, ec.Profile(job, example2.workers[:1]))

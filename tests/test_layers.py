@@ -1,0 +1,86 @@
+"""The layers of docs/architecture.md: a module imports only from lines below its own."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "echelon"
+
+# Top line first, as in docs/architecture.md; names that do not exist yet are the plan for them.
+LAYERS = [
+    {"cli"},
+    {"papers"},
+    {"plots"},
+    {"advise"},
+    {"frontends"},
+    {"stream", "files", "pool", "tune"},
+    {"prediction"},
+    {"clusters", "simulation"},
+    {"master"},
+    {"schemes"},
+    {"splits", "theory", "codes", "delays", "estimate"},
+    {"plan", "profile_toml"},
+    {"profile"},
+    {"linalg", "arrays", "checks"},
+    {"errors"},
+]
+HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}
+MAY_NAME_TIME_AND_FILES = {"cli", "papers", "plots", "stream", "files", "clusters"}
+OUTSIDE_WORLD = {
+    "time", "random", "os", "pathlib", "socket", "subprocess", "multiprocessing", "threading", "secrets",
+    "tempfile", "shutil", "asyncio", "signal", "datetime",
+}  # fmt: skip
+ENGINES = {"ray", "mpi4py", "torch", "sklearn"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    """Return the full names of all modules that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def unit(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_from_lines_below_its_own(path: Path):
+    name = unit(path)
+    if name == "__init__":
+        return
+    assert name in HEIGHT, f"{name} is on no line of the layers"
+    for imported in imports(path):
+        parts = imported.split(".")
+        if parts[0] != "echelon" or len(parts) < 2:
+            continue
+        other = parts[1]
+        if other != name and other in HEIGHT:
+            assert HEIGHT[other] < HEIGHT[name], f"{name} must not import {imported}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_time_chance_files_and_engines_are_named_only_where_allowed(path: Path):
+    named = {imported.split(".")[0] for imported in imports(path)}
+    if unit(path) not in MAY_NAME_TIME_AND_FILES:
+        assert not named & OUTSIDE_WORLD
+    assert not named & ENGINES
+
+
+def test_import_pulls_in_no_plotting_command_line_or_engine_package():
+    code = "import echelon, sys; print(' '.join(sys.modules))"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    heavy = {"matplotlib", "typer", "rich", "simpy", "numba", "scipy.optimize", "scipy.stats", "scipy.signal"} | ENGINES
+    assert not loaded & heavy

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+import echelon as ec
+from echelon.plan import Plan, Slot, Task
+
+
+@pytest.mark.parametrize(
+    ("rule", "purge", "delay"), [("theorem2", True, 49.534), ("uniform", True, 148.40), ("theorem2", False, 76.825)]
+)
+def test_example_2_as_ruled(example2, rule, purge, delay):
+    plan = ec.schemes.any_k(ec.split_rows(example2, rule).counts, 50)
+    seen = ec.predict(plan, example2, purge=purge)
+    assert seen.delay == pytest.approx(delay, abs=5e-3 if delay > 100 else 5e-4)
+    assert seen.stable
+    assert (seen.method, seen.formula) == ("exact", "Pollaczek-Khinchine")
+    assert seen.delay_error < 1e-6
+
+
+def test_the_uniform_split_is_stable_only_with_purging(example2):
+    """Ruling 9: Remark 3's test rejects the run that the paper reports."""
+    plan = ec.schemes.any_k([11] * 5, 50)
+    assert ec.predict(plan, example2).stable
+    awaited = ec.predict(plan, example2, purge=False)
+    assert not awaited.stable
+    assert awaited.delay == np.inf
+    assert awaited.service_mean > 100
+
+
+def test_kingman_is_used_and_named_for_general_arrivals(example2):
+    profile = example2.with_job(arrivals=ec.Arrivals(100.0, 10_500.0))
+    plan = ec.schemes.any_k(ec.split_rows(profile).counts, 50)
+    seen = ec.predict(plan, profile)
+    assert seen.formula == "Kingman"
+    assert seen.delay < 49.53
+
+
+@pytest.mark.parametrize("purge", [True, False])
+def test_sampling_covers_the_exact_answer(example2, purge, monkeypatch):
+    """The sampled method on laws that also have an exact one; its 99 % intervals must hold it (fixed seed)."""
+    plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
+    exact = ec.predict(plan, example2, purge=purge)
+    monkeypatch.setattr("echelon.prediction.is_exact", lambda plan, laws: False)
+    seen = ec.predict(plan, example2, purge=purge)
+    assert seen.method == "sampled"
+    assert abs(seen.iteration_mean - exact.iteration_mean) < seen.iteration_error
+    assert abs(seen.delay - exact.delay) < seen.delay_error
+    assert 0 < seen.delay_error < 0.05 * exact.delay
+
+
+def test_heavy_tails_are_sampled_and_agree_with_the_simulation(example2):
+    laws = [ec.delays.fit("pareto", mean, mean) for mean in example2.speeds.mean]
+    plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
+    seen = ec.predict(plan, example2, laws=laws)
+    assert seen.method == "sampled"
+    run = ec.simulate(plan, example2, laws=laws, seeds=20, jobs=500, warmup=100, seed=5)
+    assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
+
+
+def test_bursts_are_simulated_as_streams(example2):
+    plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
+    laws = [ec.delays.fit("gilbert_elliott", mean, mean) for mean in example2.speeds.mean]
+    seen = ec.predict(plan, example2, laws=laws)
+    assert (seen.method, seen.formula) == ("sampled", "simulated streams")
+    run = ec.simulate(plan, example2, laws=laws, seeds=20, jobs=500, warmup=100, seed=5)
+    assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
+
+
+def test_plans_with_several_slots_are_sampled(example2):
+    """Two slots, each on its own worker: the round is the later of two shifted exponentials; at 99.9 %."""
+    lanes = [[Task(0, 0)], [Task(1, 0)], [], [], []]
+    plan = Plan([Slot(1, 1), Slot(1, 1)], lanes)
+    seen = ec.predict(plan, example2)
+    a, b = example2.speeds.mean[:2]
+    ca, cb = example2.speeds.link[:2]
+    # E max(ca + A, cb + B) with the two exponentials, for cb > ca: by splitting at cb - ca
+    gap = cb - ca
+    exact = cb + b + a * np.exp(-gap / a) - np.exp(-gap / a) / (1 / a + 1 / b)
+    assert seen.method == "sampled"
+    assert abs(seen.iteration_mean - exact) < seen.iteration_error * 3.291 / 2.576
+
+
+def test_an_unused_worker_may_have_any_law(example2):
+    laws = [*ec.delays.task_laws(example2)[:4], ec.delays.Trace(times=[1.0])]
+    assert ec.predict(ec.schemes.any_k([20, 20, 10, 5, 0], 50), example2, laws=laws).method == "exact"
+
+
+def test_a_plan_for_other_workers_is_refused(example2):
+    with pytest.raises(ValueError, match="plan: 1 lanes are not allowed; must be 5"):
+        ec.predict(ec.schemes.any_k([55], 50), example2)
+
+
+def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
+    plan = Plan([Slot(1, 1)], [[Task(0, 0)], [Task(0, 0)], [], [], []])
+    with pytest.raises(ValueError, match="plan: not allowed"):
+        ec.plan_law(plan, example2)
+    with pytest.raises(ec.NoClosedForm):
+        ec.plan_law(ec.schemes.any_k([11] * 5, 50), example2, laws=ec.delays.fit("pareto", 1.0, 1.0))

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echelon.profile import Speeds
+from echelon.theory import kingman, lower_bound, metric, mismatch, pollaczek_khinchine, queue_delay, service_moments
+
+
+@given(load=st.floats(0.01, 0.99), rate=st.floats(0.1, 10))
+def test_the_mm1_queue(load, rate):
+    """Mean delay 1 / (service rate - arrival rate)."""
+    mean = load / rate
+    assert pollaczek_khinchine(rate, mean, 2 * mean**2) == pytest.approx(1 / (1 / mean - rate), rel=1e-9)
+
+
+@given(load=st.floats(0.01, 0.99), gap=st.floats(0.1, 10), spread=st.floats(0, 5))
+def test_kingman_is_exact_for_poisson_arrivals(load, gap, spread):
+    mean = load * gap
+    second = mean**2 * (1 + spread)
+    exact = pollaczek_khinchine(1 / gap, mean, second)
+    assert kingman(gap, 2 * gap**2, mean, second) == pytest.approx(exact, rel=1e-9)
+
+
+def test_a_service_as_long_as_the_gap_is_unstable():
+    for poisson in (True, False):
+        said = queue_delay(gap_mean=2.0, gap_second=8.0, poisson=poisson, service_mean=2.0, service_second=5.0)
+        assert said.mean == np.inf
+        assert not said.stable
+
+
+def test_service_moments_of_a_sum():
+    draws = np.random.default_rng(1).gamma(2.0, 1.5, (200_000, 4)).sum(axis=1)
+    mean, second = service_moments(3.0, 3.0**2 + 2 * 1.5**2, 4)
+    assert mean == 12.0
+    assert abs(draws.mean() - mean) < 3.29 * draws.std() / np.sqrt(len(draws))  # 99.9 %
+    squares = draws**2
+    assert abs(squares.mean() - second) < 3.29 * squares.std() / np.sqrt(len(draws))  # 99.9 %
+
+
+def test_the_metric_is_that_of_sampled_lanes():
+    """E[T] + gamma E[T^2] of c + a sum of kappa tasks, at 99.9 %."""
+    rng = np.random.default_rng(2)
+    lane = 0.4 + rng.exponential(0.7, (200_000, 5)).sum(axis=1)
+    sampled = lane + 2.0 * lane**2
+    speeds = Speeds(np.array([0.7]), np.array([0.7]), np.array([0.4]))
+    exact = metric(speeds, np.array([5]), 2.0)[0]
+    assert abs(sampled.mean() - exact) < 3.29 * sampled.std() / np.sqrt(len(sampled))
+
+
+def test_idle_workers_have_no_metric_and_pay_no_link():
+    assert metric(Speeds(np.ones(2), np.ones(2), np.array([5.0, 1.0])), np.array([0, 1])).tolist()[0] == 0.0
+
+
+def test_mismatch_over_all_workers_counts_who_is_idle():
+    """Ruling 12: theta^2 f (1 - f) for an unrounded split."""
+    assert mismatch(np.array([3.0, 3.0, 0.0, 0.0])) == pytest.approx(9 * 0.25)
+    assert mismatch(np.empty(0)) == 0.0
+
+
+def test_the_bound_of_example_2(example2):
+    bound = lower_bound(example2.speeds, 50, 50)
+    assert bound == pytest.approx(33.928, abs=5e-4)
+    assert pollaczek_khinchine(0.01, bound, bound**2) == pytest.approx(42.640, abs=5e-4)
