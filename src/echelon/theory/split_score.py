@@ -8,6 +8,19 @@ from echelon.arrays import ComplexArray, FloatArray, IntArray
 from echelon.theory.iteration import Convolution, TaskSums, iteration_law, missing_pmf
 
 
+_JUMPS = 400  # beyond so many jumps a step more or less no longer matters to the integral
+
+
+def _jumps(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, low: float, high: float) -> FloatArray:
+    """Return where distribution functions jump inside the range, for constant tasks; none where there are many."""
+    places = [
+        link + law.atoms(range(1, 2 * int(count) + 2)) for law, link, count in zip(laws, links, counts, strict=True)
+    ]
+    inside = np.unique(np.concatenate(places))
+    inside = inside[(inside > low) & (inside < high)]
+    return inside if len(inside) <= _JUMPS else inside[:0]
+
+
 class SplitScore:
     """`value` of the moments of an iteration, for a split and for all splits one row away.
 
@@ -25,11 +38,11 @@ class SplitScore:
     ) -> None:
         self._laws, self._links, self._critical, self._objective = laws, links, critical, objective
         self._fold = Convolution(int(counts.sum()) - critical + 1)
-        law = iteration_law(laws, links, counts, critical)
         # room for splits that are somewhat slower or faster than the one the search starts from
-        low, high = law.support
-        edges = np.unique(np.concatenate([np.linspace(low * 0.5, 2 * high - low, 25), links[links < high]]))
-        points, weights = np.polynomial.legendre.leggauss(12)
+        low, high = iteration_law(laws, links, counts, critical).support
+        edges = np.linspace(low * 0.5, 2 * high - low, 49)
+        edges = np.unique(np.concatenate([edges, _jumps(laws, links, counts, edges[0], edges[-1])]))
+        points, weights = np.polynomial.legendre.leggauss(6)
         half = np.diff(edges)[:, None] / 2
         self._times = ((edges[:-1, None] + edges[1:, None]) / 2 + half * points).ravel()
         self._weights = (half * weights).ravel()
