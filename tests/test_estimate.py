@@ -135,3 +135,22 @@ def test_the_loop_refuses_a_truth_with_other_workers(example2):
     job = example2.job
     with pytest.raises(ValueError, match="truth: 1 workers; must be 5"):
         ec.closed_loop(example2, ec.Profile(job, example2.workers[:1]))
+
+
+def test_counts_may_be_unsigned():
+    declared = ec.Speeds(np.ones(1), np.ones(1), np.zeros(1))
+    signed, unsigned = SpeedEstimator(declared, memory=2.0), SpeedEstimator(declared, memory=2.0)
+    done = np.array([[1], [3], [2]])
+    signed.observe(busy=np.ones((3, 1)), done=done)
+    unsigned.observe(busy=np.ones((3, 1)), done=done.astype(np.uint8))
+    assert signed.estimate().speeds.mean == unsigned.estimate().speeds.mean
+
+
+def test_the_loop_may_search_whole_splits_whatever_law_was_declared():
+    workers = [
+        ec.Worker("a", mean=0.1, std=0.1, law="shifted_exponential"),
+        ec.Worker("b", mean=0.2, std=0.2, law="shifted_exponential"),
+    ]
+    job = ec.Job(critical=20, redundancy=1.2, iterations=1, arrivals=ec.Arrivals.poisson(0.01))
+    profile = ec.Profile(job, workers)
+    assert ec.closed_loop(profile, profile, plans=6, rounds=20, rule="best").counts.shape == (6, 2)

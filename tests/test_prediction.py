@@ -31,8 +31,21 @@ def test_kingman_is_used_and_named_for_general_arrivals(example2):
     profile = example2.with_job(arrivals=ec.Arrivals(100.0, 10_500.0))
     plan = ec.schemes.any_k(ec.split_rows(profile).counts, 50)
     seen = ec.predict(plan, profile)
-    assert seen.formula == "Kingman"
+    assert (seen.method, seen.delay_method, seen.formula) == ("exact", "approximate", "Kingman")
+    assert np.isnan(seen.delay_error)
     assert seen.delay < 49.53
+
+
+def test_recorded_arrivals_are_simulated_since_no_formula_knows_their_order():
+    """Fifty quick arrivals, then fifty slow ones: far from what Kingman's formula would say."""
+    job = ec.Job(critical=10, redundancy=1.3, iterations=3, arrivals=ec.Arrivals.recorded([0.1] * 50 + [7.9] * 50))
+    profile = ec.Profile(job, [ec.Worker("a", mean=0.1, std=0.1, link=0.05), ec.Worker("b", mean=0.2, std=0.1)])
+    plan = ec.schemes.any_k([9, 4], 10)
+    seen = ec.predict(plan, profile)
+    assert (seen.method, seen.delay_method) == ("exact", "sampled")
+    run = ec.simulate(plan, profile, jobs=1000, seeds=50, warmup=200, seed=4)
+    assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
+    assert seen.delay > 20
 
 
 @pytest.mark.parametrize("purge", [True, False])

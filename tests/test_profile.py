@@ -64,11 +64,27 @@ def test_the_example_of_the_paper_reads_as_printed(example2):
         ('name = "w2"', 'name = "w1"', "x.toml: worker[2].name: 'w1' is the name of worker[1] too"),
         ('name = "w2"', 'name = ""', "x.toml: worker[2].name: '' is not allowed"),
         ("[job]", "[job", "x.toml: not valid TOML"),
+        ("[job]", "x = " + "[" * 3000 + "\n[job]", "x.toml: not valid TOML"),
+        ("critical = 50", "critical = " + "9" * 5000, "x.toml: not valid TOML"),
+        (
+            "critical = 50",
+            "critical = 1" + "0" * 20,
+            "x.toml: job.critical: 1" + "0" * 20 + " is not allowed; must be at",
+        ),
+        (
+            "arrivals = 0.01",
+            "arrivals = 1e-200",
+            "x.toml: job.arrivals: 1e-200 is not allowed; must be a finite number",
+        ),
+        ("redundancy = 1.1", "redundancy = 1e308", "x.toml: job.redundancy: 1e+308 is not allowed"),
+        ("std = 0.02", "std = 1e-200", "x.toml: worker[2].std: 1e-200 is not allowed"),
+        ("rate = 5.29e7", "rate = 1e-29", "x.toml: worker[1].rate: a task's time, operations/rate: 2.8"),
+        ("[job]", '"a\\nb" = 1\n[job]', r"x.toml: 'a\nb': unknown key"),
         ("arrivals = 0.01", "interarrival = { mean = 100 }", "x.toml: job.interarrival.second: missing"),
         (
             "arrivals = 0.01",
             "interarrival = { mean = 100, second = 9000 }",
-            "x.toml: job.interarrival.second: 9000 is not allowed; must be at least mean squared",
+            "x.toml: job.interarrival.second: 9000.0 is not allowed; must be at least mean squared",
         ),
         ("arrivals = 0.01", "interarrival = { times = [1, -2] }", "x.toml: job.interarrival.times[1]: -2"),
         ("arrivals = 0.01", "interarrival = 7", "x.toml: job.interarrival: must be"),
@@ -129,3 +145,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 def test_a_profile_is_written_to_and_read_from_a_file(tmp_path, example2):
     ec.write_profile(example2, tmp_path / "p.toml")
     assert ec.read_profile(tmp_path / "p.toml") == example2
+
+
+def test_numbers_of_any_kind_are_kept_as_plain_ones():
+    job = ec.Job(critical=np.int64(3), redundancy=np.float32(1.5), iterations=np.int8(2), arrivals=ec.Arrivals(2, 5))
+    profile = ec.Profile(job, [ec.Worker("a", mean=np.float32(0.5), std=np.int64(1))])
+    assert profile_toml.parse(profile_toml.write(profile)) == profile

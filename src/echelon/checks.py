@@ -5,8 +5,12 @@ from collections.abc import Collection
 from numbers import Integral, Real
 
 
-def number(name: str, value: object, *, above: float | None = None, least: float | None = None) -> float:
+def number(
+    name: str, value: object, *, above: float | None = None, least: float | None = None, size: float = 1e30
+) -> float:
     """Return a finite real number, greater than `above` or at least `least` where given.
+
+    Its size, if it is not 0, must lie between 1/`size` and `size`: far outside, squares and ratios overflow.
 
     >>> number("link", 0.5, least=0)
     0.5
@@ -23,11 +27,14 @@ def number(name: str, value: object, *, above: float | None = None, least: float
     real = _real(value)
     if not math.isfinite(real) or (above is not None and real <= above) or (least is not None and real < least):
         raise ValueError(f"{name}: {value!r} is not allowed; must be {allowed}")
+    if real != 0 and not 1 / size <= abs(real) <= size:
+        allowed += f", of a size from {1 / size:g} to {size:g}"
+        raise ValueError(f"{name}: {value!r} is not allowed; must be {allowed}")
     return real
 
 
-def whole(name: str, value: object, *, least: int) -> int:
-    """Return a whole number that is at least `least`.
+def whole(name: str, value: object, *, least: int, most: int = 10**12) -> int:
+    """Return a whole number that is at least `least` and at most `most`.
 
     >>> whole("jobs", 0, least=1)
     Traceback (most recent call last):
@@ -36,6 +43,8 @@ def whole(name: str, value: object, *, least: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}: {value!r} is not allowed; must be a whole number >= {least}")
+    if int(value) > most:
+        raise ValueError(f"{name}: {value!r} is not allowed; must be at most {most}")
     return int(value)
 
 

@@ -59,8 +59,8 @@ class SpeedEstimator:
 
         A worker without work in a round has 0 in both.
         """
-        busy, done = np.asarray(busy, dtype=np.float64), np.asarray(done)
-        shape = (len(busy), len(self._declared))
+        busy, done = np.asarray(busy, dtype=np.float64), np.asarray(done, dtype=np.float64)
+        shape = (busy.shape[0] if busy.ndim else 0, len(self._declared))
         for name, values in (("busy", busy), ("done", done)):
             if values.shape != shape:
                 raise ValueError(f"{name}: shape {values.shape} is not allowed; must be (rounds, {shape[1]})")
@@ -84,8 +84,9 @@ class SpeedEstimator:
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the speeds as known now, with an interval for each mean.
 
-        The interval is that of a gamma-distributed busy time: B / mean has N spread^-2 degrees of shape, where
-        spread is the ratio of deviation to mean; exact for exponential tasks.
+        The interval is that of a gamma-distributed busy time: B / mean has shape N spread^-2, where spread is the
+        ratio of deviation to mean. The spread is an estimate itself: after a handful of rounds with next to no
+        prior, intervals are somewhat too narrow.
         """
         if not 0 < checks.number("confidence", confidence) < 1:
             raise ValueError(f"confidence: {confidence!r} is not allowed; must be in (0, 1)")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from echelon.delays import task_laws
 from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Worker
 from echelon.schemes import any_k, split_rows
@@ -24,12 +25,18 @@ class Enlarged:
 
 
 def add_until_stable(
-    profile: Profile, pool: Sequence[Worker], *, rule: str = "theorem2", purge: bool = True
+    profile: Profile,
+    pool: Sequence[Worker],
+    *,
+    rule: str = "theorem2",
+    tasks: int | None = None,
+    purge: bool = True,
+    law: str | None = None,
 ) -> Enlarged:
     """Add workers of the pool, each time the one that shortens the service most, until E[Ts] < E[Ta].
 
     A worker with c + gamma c^2 >= theta is not considered (stream, Remark 2), and one that does not shorten
-    the service is not added.
+    the service is not added. `tasks` and `law` are those of `split_rows` and `task_laws`.
 
     >>> from echelon.profile import Arrivals, Job
     >>> job = Job(critical=4, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(0.4))
@@ -40,11 +47,19 @@ def add_until_stable(
     waiting = list(pool)
     Profile(profile.job, (*profile.workers, *waiting), profile.source)  # names must differ
     added: list[str] = []
-    prediction, theta = _outlook(profile, rule, purge)
+
+    def outlook(some: Profile) -> tuple[Prediction, float]:
+        laws = task_laws(some, law)
+        theta = split_rows(some, "theorem2", tasks=tasks).theta
+        assert theta is not None
+        split = split_rows(some, rule, tasks=tasks, purge=purge, laws=laws)
+        return predict(any_k(split.counts, some.job.critical), some, purge=purge, laws=laws), theta
+
+    prediction, theta = outlook(profile)
     while not prediction.stable:
         useful = [worker for worker in waiting if worker.link + profile.job.gamma * worker.link**2 < theta]
         trials = [replace(profile, workers=(*profile.workers, worker)) for worker in useful]
-        outlooks = [_outlook(trial, rule, purge) for trial in trials]
+        outlooks = [outlook(trial) for trial in trials]
         best = min(range(len(trials)), key=lambda i: outlooks[i][0].service_mean, default=None)
         if best is None or outlooks[best][0].service_mean >= prediction.service_mean:
             break
@@ -53,10 +68,3 @@ def add_until_stable(
         waiting.remove(useful[best])
     useless = tuple(w.name for w in waiting if w.link + profile.job.gamma * w.link**2 >= theta)
     return Enlarged(profile, tuple(added), prediction.stable, prediction, useless)
-
-
-def _outlook(profile: Profile, rule: str, purge: bool) -> tuple[Prediction, float]:
-    theta = split_rows(profile, "theorem2").theta
-    assert theta is not None
-    split = split_rows(profile, rule, purge=purge)
-    return predict(any_k(split.counts, profile.job.critical), profile, purge=purge), theta

@@ -1,13 +1,13 @@
 """What a plan will do on these workers: exact where the laws allow it, else sampled with an interval.
 
-Exact: one slot of which any K rows are enough, tasks of cost one, laws with closed sums and no memory from
-round to round. Then the law of an iteration is integrated to a relative error near 1e-10, and with Poisson
-arrivals the mean delay is Pollaczek and Khinchine's (Kingman's approximation otherwise).
+An iteration is exact where one slot, any K of its rows, makes up the plan, tasks cost one, and the laws have closed
+sums and no memory from round to round: its law is then integrated to a relative error near 1e-10. Otherwise its
+moments come from `SAMPLED_ROUNDS` simulated rounds, with half-widths at 99 % confidence.
 
-Sampled: everything else. Moments of an iteration come from `SAMPLED_ROUNDS` simulated rounds and go through the
-same formulas; `iteration_error` and `delay_error` are half-widths at 99 % confidence (by the delta method for
-the delay). Workers with memory from round to round make iterations dependent, so that the delay of their jobs
-is taken from simulated streams instead of a formula.
+The delay of a job is Pollaczek and Khinchine's for Poisson arrivals, as exact as the iteration (the delta method
+turns sampled moments into an interval). For other independent times between jobs it is Kingman's, an approximation
+of unknown error. Where iterations depend on one another, or arrivals are a record, there is no formula: the delay is
+that of simulated streams, with its interval.
 """
 
 from collections.abc import Sequence
@@ -19,21 +19,25 @@ from scipy.special import ndtri
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.plan import Plan
-from echelon.profile import Arrivals, Profile
+from echelon.profile import Profile
 from echelon.simulation import CONFIDENCE, RoundSampler, simulate
 from echelon.simulation.stream import generators
 from echelon.theory import QueueDelay, TabulatedCdf, iteration_law, queue_delay, service_moments
 
 SAMPLED_ROUNDS = 100_000
+_HISTORY = 1000  # rounds of one history, where rounds have memory
 _STREAM_SEEDS, _STREAM_JOBS = 40, 500
+_Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Moments of an iteration and of a job's service, and the mean delay from arrival to delivery.
 
-    method: "exact" or "sampled"; errors are bounds on rounding and quadrature, or 99 % half-widths.
-    formula: where the delay comes from; delay is inf where the queue is unstable.
+    method: how the iteration was found, "exact" or "sampled".
+    delay_method: how the delay was found, "exact", "approximate" or "sampled"; `formula` says by what.
+    iteration_error, delay_error: what quadrature may be off by, or a half-width at 99 %; nan where unknown.
+    delay: inf where the queue is unstable.
     """
 
     iteration_mean: float
@@ -45,6 +49,7 @@ class Prediction:
     delay_error: float
     stable: bool
     method: str
+    delay_method: str
     formula: str
 
 
@@ -83,7 +88,7 @@ def predict(
 
     `laws` takes the place of the task laws that the profile names; `seed` matters where sampling is needed.
 
-    >>> from echelon.profile import Job, Worker
+    >>> from echelon.profile import Arrivals, Job, Worker
     >>> from echelon.schemes import any_k
     >>> job = Job(critical=1, redundancy=2.0, iterations=1, arrivals=Arrivals.poisson(1.0))
     >>> pair = Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=1, std=1)])
@@ -95,37 +100,66 @@ def predict(
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
     if is_exact(plan, chosen):
         law = plan_law(plan, profile, purge=purge, laws=chosen)
-        return _from_moments(profile, law.mean, law.second, law.error)
-    return _sampled(plan, profile, purge, chosen, seed)
-
-
-def _queue(arrivals: Arrivals, mean: float, second: float, iterations: int) -> tuple[float, float, QueueDelay]:
-    service_mean, service_second = service_moments(mean, second, iterations)
-    queue = queue_delay(
-        gap_mean=arrivals.mean,
-        gap_second=arrivals.second,
-        poisson=arrivals.poisson_process,
-        service_mean=service_mean,
-        service_second=service_second,
-    )
-    return service_mean, service_second, queue
-
-
-def _from_moments(profile: Profile, mean: float, second: float, error: float) -> Prediction:
-    service_mean, service_second, queue = _queue(profile.job.arrivals, mean, second, profile.job.iterations)
-    slopes = _slopes(profile, mean, second)
+        moments = _Moments(law.mean, law.second, law.error, np.array([law.error, law.second_error]), None)
+    else:
+        moments = _sampled(plan, profile, purge, chosen, seed)
+    service_mean, service_second = service_moments(moments.mean, moments.second, profile.job.iterations)
+    queue = _queue(profile, moments.mean, moments.second)
+    independent = all(law.independent_rounds for law in chosen)
+    delay, error, how, formula = queue.mean, float("nan"), "approximate", queue.formula
+    if queue.stable and (profile.job.arrivals.times or not independent):
+        seen = simulate(
+            plan, profile, jobs=_STREAM_JOBS, seeds=_STREAM_SEEDS, seed=seed, purge=purge,
+            warmup=_STREAM_JOBS // 5, laws=chosen,
+        )  # fmt: skip
+        delay, error, how, formula = seen.delay.mean, seen.delay.high - seen.delay.mean, "sampled", "simulated streams"
+    elif queue.exact:
+        error, how = moments.spread_of(_slopes(profile, moments.mean, moments.second)), moments.method
     return Prediction(
-        iteration_mean=mean,
-        iteration_second=second,
-        iteration_error=error,
+        iteration_mean=moments.mean,
+        iteration_second=moments.second,
+        iteration_error=moments.error,
         service_mean=service_mean,
         service_second=service_second,
-        delay=queue.mean,
-        # the integrals share their nodes, so the second moment is off by about 2 E[T] times as much
-        delay_error=float(np.abs(slopes) @ np.array([error, 2 * mean * error])),
+        delay=delay,
+        delay_error=error,
         stable=queue.stable,
-        method="exact",
-        formula=queue.formula,
+        method=moments.method,
+        delay_method=how,
+        formula=formula,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Moments of an iteration; either `bounds` on their errors, or the `covariance` of sampled ones."""
+
+    mean: float
+    second: float
+    error: float
+    bounds: FloatArray | None
+    covariance: FloatArray | None
+
+    @property
+    def method(self) -> str:
+        return "exact" if self.covariance is None else "sampled"
+
+    def spread_of(self, slopes: FloatArray) -> float:
+        """Return what a quantity with these derivatives may be off by."""
+        if self.covariance is not None:
+            return _Z * float(np.sqrt(slopes @ self.covariance @ slopes))
+        assert self.bounds is not None
+        return float(np.abs(slopes) @ self.bounds)
+
+
+def _queue(profile: Profile, mean: float, second: float) -> QueueDelay:
+    service_mean, service_second = service_moments(mean, second, profile.job.iterations)
+    return queue_delay(
+        gap_mean=profile.job.arrivals.mean,
+        gap_second=profile.job.arrivals.second,
+        poisson=profile.job.arrivals.poisson_process,
+        service_mean=service_mean,
+        service_second=service_second,
     )
 
 
@@ -134,54 +168,29 @@ def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
     moments = np.array([mean, second])
     slopes = np.zeros(2)
     for i in range(2):
-        step = 1e-6 * moments[i]
-        ends = []
-        for sign in (-1, 1):
-            shifted = moments.copy()
-            shifted[i] += sign * step
-            ends.append(_queue(profile.job.arrivals, shifted[0], shifted[1], profile.job.iterations)[2].mean)
-        if np.isfinite(ends).all():
-            slopes[i] = (ends[1] - ends[0]) / (2 * step)
+        step = np.zeros(2)
+        step[i] = 1e-6 * moments[i]
+        below, above = (_queue(profile, *(moments + sign * step)).mean for sign in (-1, 1))
+        if np.isfinite(below) and np.isfinite(above):
+            slopes[i] = (above - below) / (2 * step[i])
     return slopes
 
 
-def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed: int) -> Prediction:
-    independent = all(law.independent_rounds for law in laws)
+def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed: int) -> _Moments:
+    """Return moments over simulated rounds: all of them, or means over histories where rounds have memory."""
     sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge)
     _, rng = generators(seed)
-    runs = SAMPLED_ROUNDS if independent else 100
-    step = max(1, (1 << 19) // plan.tasks)
+    independent = all(law.independent_rounds for law in laws)
+    length = max(1, min(SAMPLED_ROUNDS, (1 << 19) // plan.tasks)) if independent else _HISTORY
+    pieces = [
+        sampler.draw(sampler.begin(1, rng), 1, min(length, SAMPLED_ROUNDS - at), rng)[0].times[0]
+        for at in range(0, SAMPLED_ROUNDS, length)
+    ]
     if independent:
-        pieces = [min(step, runs - at) for at in range(0, runs, step)]
-        state = sampler.begin(1, rng)
-        times = np.concatenate([sampler.draw(state, 1, piece, rng)[0].times[0] for piece in pieces])[:, None]
+        times = np.concatenate(pieces)
+        units = np.stack([times, times**2])
     else:
-        # many short histories, each from the long-run law: means over a history are independent
-        length = SAMPLED_ROUNDS // runs
-        histories = [sampler.draw(sampler.begin(1, rng), 1, length, rng)[0].times for _ in range(runs)]
-        times = np.concatenate(histories)
-    units = np.stack([times.mean(axis=1), np.square(times).mean(axis=1)])
+        units = np.array([[piece.mean(), np.square(piece).mean()] for piece in pieces]).T
     mean, second = (float(value) for value in units.mean(axis=1))
-    spread = np.cov(units) / units.shape[1]
-    z = float(ndtri((1 + CONFIDENCE) / 2))
-    service_mean, service_second, queue = _queue(profile.job.arrivals, mean, second, profile.job.iterations)
-    slopes = _slopes(profile, mean, second)
-    delay, delay_error, formula = queue.mean, z * float(np.sqrt(slopes @ spread @ slopes)), queue.formula
-    if not independent and queue.stable:
-        seen = simulate(
-            plan, profile, jobs=_STREAM_JOBS, seeds=_STREAM_SEEDS, seed=seed, purge=purge,
-            warmup=_STREAM_JOBS // 5, laws=laws,
-        )  # fmt: skip
-        delay, delay_error, formula = seen.delay.mean, seen.delay.high - seen.delay.mean, "simulated streams"
-    return Prediction(
-        iteration_mean=mean,
-        iteration_second=second,
-        iteration_error=z * float(np.sqrt(spread[0, 0])),
-        service_mean=service_mean,
-        service_second=service_second,
-        delay=delay,
-        delay_error=delay_error,
-        stable=queue.stable,
-        method="sampled",
-        formula=formula,
-    )
+    covariance = np.cov(units) / units.shape[1]
+    return _Moments(mean, second, _Z * float(np.sqrt(covariance[0, 0])), None, covariance)

@@ -42,13 +42,17 @@ class Worker:
         if self.rate is None:
             if self.mean is None or self.std is None:
                 raise ValueError("mean, std: missing; must be given, both of them, where there is no rate")
-            checks.number("mean", self.mean, above=0)
-            checks.number("std", self.std, least=0)
+            self._keep("mean", checks.number("mean", self.mean, above=0))
+            self._keep("std", checks.number("std", self.std, least=0))
         else:
             if self.mean is not None or self.std is not None:
                 raise ValueError(f"rate: {self.rate!r} is not allowed beside mean or std; give one or the other")
-            checks.number("rate", self.rate, above=0)
-        checks.number("link", self.link, least=0)
+            self._keep("rate", checks.number("rate", self.rate, above=0))
+        self._keep("link", checks.number("link", self.link, least=0))
+
+    def _keep(self, name: str, value: float) -> None:
+        """Set a field to its checked value: a plain float, whatever kind of number was given."""
+        object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,8 @@ class Arrivals:
     times: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.number("mean", self.mean, above=0)
-        checks.number("second", self.second, above=0)
+        object.__setattr__(self, "mean", checks.number("mean", self.mean, above=0))
+        object.__setattr__(self, "second", checks.number("second", self.second, above=0, size=1e61))
         if self.second < self.mean**2 * (1 - 1e-12):
             raise ValueError(f"second: {self.second!r} is not allowed; must be at least mean squared, {self.mean**2:g}")
 
@@ -114,17 +118,17 @@ class Job:
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.whole("critical", self.critical, least=1)
-        checks.number("redundancy", self.redundancy)
+        object.__setattr__(self, "critical", checks.whole("critical", self.critical, least=1))
+        object.__setattr__(self, "redundancy", checks.number("redundancy", self.redundancy, size=1e9))
         if self.redundancy < 1:
             raise ValueError(
                 f"redundancy: {self.redundancy!r} is not allowed; must be >= 1, or fewer tasks than the "
                 f"{self.critical} critical ones would be handed out"
             )
-        checks.whole("iterations", self.iterations, least=1)
+        object.__setattr__(self, "iterations", checks.whole("iterations", self.iterations, least=1))
         if self.operations is not None:
-            checks.number("operations", self.operations, above=0)
-        checks.number("gamma", self.gamma, least=0)
+            object.__setattr__(self, "operations", checks.number("operations", self.operations, above=0))
+        object.__setattr__(self, "gamma", checks.number("gamma", self.gamma, least=0))
 
     @property
     def tasks(self) -> int:
@@ -188,6 +192,10 @@ class Profile:
                     f"{self.source}: job.operations: missing; worker[{i + 1}] states a rate, so the work of "
                     "one task is needed, a finite number > 0"
                 )
+            try:
+                checks.number("a task's time, operations/rate", self._moments(worker)[0], above=0)
+            except ValueError as error:
+                raise ProfileError(f"{self.source}: worker[{i + 1}].rate: {error}") from None
 
     @cached_property
     def speeds(self) -> Speeds:

@@ -17,6 +17,7 @@ parameters = {}        # what that law's fit takes besides
 """
 
 import json
+import math
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
@@ -40,7 +41,7 @@ def parse(text: str, source: str = "profile") -> Profile:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ProfileError(f"{source}: not valid TOML: {error}") from None
     _known(document, ("job", "worker"), source, "")
     for key, kind in (("job", "a [job] table"), ("worker", "one [[worker]] table a worker")):
@@ -138,7 +139,8 @@ def _named(make: Callable[[], _T], source: str, where: str) -> _T:
 def _known(table: Mapping[str, Any], allowed: Collection[str], source: str, where: str) -> None:
     for key in table:
         if key not in allowed:
-            raise ProfileError(f"{source}: {where}{key}: unknown key; must be one of {', '.join(allowed)}")
+            named = key if key.isprintable() else repr(key)
+            raise ProfileError(f"{source}: {where}{named}: unknown key; must be one of {', '.join(allowed)}")
 
 
 def _needed(table: Mapping[str, Any], keys: Collection[str], source: str, where: str) -> None:
@@ -156,5 +158,7 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_value(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     # JSON's strings, booleans and finite numbers are TOML's too, but for one control character
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -86,6 +86,26 @@ def test_plan_with_a_pool(run, tmp_path):
     assert "added" in run("plan", weak, "--pool", pool)[1]
 
 
+def test_rates_of_a_pool_refer_to_the_work_in_its_own_file(run, tmp_path):
+    text = "[job]\ncritical = 20\nredundancy = 1\niterations = 1\narrivals = 0.9\n"
+    base, pool = tmp_path / "base.toml", tmp_path / "pool.toml"
+    base.write_text(text + '[[worker]]\nname = "a"\nmean = 0.1\nstd = 0.1\nlink = 0\n')
+    pool.write_text(text + 'operations = 5\n[[worker]]\nname = "b"\nrate = 50\nlink = 0\n')
+    said = json.loads(run("plan", base, "--pool", pool, "--json")[1])
+    assert said["pool"]["added"] == ["b"]
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(run, tmp_path):
+    text = (ROOT / "examples" / "example2.toml").read_text()
+    odd = tmp_path / "odd.toml"
+    odd.write_text(text.replace('"w1"', '"[/x]"').replace('"w2"', '"w[bold]"'))
+    for command in (["plan", odd], ["simulate", odd, "--seeds", 1, "--jobs", 2]):
+        code, out, _ = run(*command)
+        assert code == 0
+        assert "[/x]" in out
+        assert "w[bold]" in out
+
+
 def test_plan_tables_name_every_worker(run):
     code, out, _ = run("plan", EXAMPLE)
     assert code == 0
@@ -154,6 +174,11 @@ def test_tune_names_the_best_code_and_algorithm_1(run):
         (["simulate", EXAMPLE, "--seeds", 0], "seeds: 0 is not allowed"),
         (["simulate", EXAMPLE, "--seed", -1], "seed: -1 is not allowed"),
         (["simulate", EXAMPLE, "--quick", "--delay", "pareto"], "no closed form"),
+        (["simulate", EXAMPLE, "--jobs", 10**12], "jobs: 1000000000000 times 200 seeds are not allowed"),
+        (
+            ["plan", EXAMPLE, "--tasks", 10**9],
+            "counts: they sum to 1000000000; must reach critical, 50, and be at most",
+        ),
         (["tune", EXAMPLE, "--redundancy", 0.5], "redundancy: 0.5 is not allowed"),
         (["tune", EXAMPLE, "--cost", "free"], "cost: 'free' is not allowed; must be one of fixed, gradient"),
         (["reproduce", "novel"], "paper: 'novel' is not allowed; must be one of stream"),

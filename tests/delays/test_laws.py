@@ -126,3 +126,18 @@ def test_arrivals_become_the_law_of_their_gaps():
     assert arrival_law(ec.Arrivals(5.0, 25.0)) == Deterministic(time=5.0)
     assert arrival_law(ec.Arrivals(2.0, 5.0)) == Gamma(shape=4.0, scale=0.5)
     assert arrival_law(ec.Arrivals.recorded([1, 2])) == Trace(times=[1.0, 2.0])
+
+
+def test_rare_changes_of_a_chain_cost_no_memory():
+    law = fit("gilbert_elliott", 1.0, 3.0, slowdown=2.0, enter=1e-9, leave=1e-18)
+    assert law.sample((10, 20, 2), np.random.default_rng(1)).shape == (10, 20, 2)
+
+
+def test_whole_numbers_are_taken_for_times():
+    assert Deterministic(time=1).sample((2, 3, 4), np.random.default_rng(1)).dtype == np.float64
+
+
+@pytest.mark.parametrize("key", ["mean", "std", "law"])
+def test_parameters_cannot_take_the_place_of_the_moments(key):
+    with pytest.raises(ValueError, match=r"parameters: .* are not allowed for law"):
+        fit("gamma", 1.0, 1.0, **{key: 3})

@@ -56,3 +56,24 @@ def test_laws_without_closed_sums_are_refused_with_advice(example2):
     laws = ec.delays.task_laws(example2, "trace")
     with pytest.raises(ec.NoClosedForm, match="use theorem2"):
         ec.split_rows(example2, "best", laws=laws)
+
+
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+@pytest.mark.parametrize("stds", [(0.1, 10.0), (0.1, 5.0), (0.1, 30.0), (0.0, 0.0)])
+def test_very_uneven_and_constant_workers_stable_or_not(stds, rate):
+    """The best of all splits of four rows over two workers; by the mean iteration where the queue is unstable."""
+    workers = [ec.Worker("a", mean=1.0, std=stds[0]), ec.Worker("b", mean=1.1, std=stds[1])]
+    job = ec.Job(critical=4, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(rate))
+    profile = ec.Profile(job, workers)
+
+    def score(counts):
+        seen = ec.predict(ec.schemes.any_k(counts, 4), profile)
+        return seen.delay if rate < 0.1 else seen.iteration_mean
+
+    found = ec.split_rows(profile, "best")
+    assert score(found.counts) == pytest.approx(min(score(counts) for counts in all_splits(2, 4)), rel=1e-9)
+
+
+def test_one_worker_gets_everything(example2):
+    alone = ec.Profile(example2.job, example2.workers[:1])
+    assert ec.split_rows(alone, "best").counts.tolist() == [55]

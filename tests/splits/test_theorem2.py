@@ -72,3 +72,9 @@ def test_a_large_cluster_is_solved_as_exactly_as_a_small_one(tasks):
     active = split.real > 0
     np.testing.assert_allclose(metric(speeds, split.real, 1.0)[active], split.theta, rtol=1e-9)
     assert split.tasks == tasks
+
+
+def test_links_that_dwarf_the_work_are_no_obstacle():
+    speeds = Speeds(np.array([1e-9, 2e-9]), np.array([1e-9, 2e-9]), np.array([1e9, 1e9]))
+    split = theorem2(speeds, 50, 0.0)
+    np.testing.assert_allclose(split.real, [100 / 3, 50 / 3], rtol=1e-9)

@@ -156,3 +156,35 @@ def test_the_stated_error_of_the_mean_covers_the_true_one(seed):
 def test_counts_that_make_no_iteration_are_refused(counts, critical, said):
     with pytest.raises(ValueError, match=said):
         iteration_law([Exponential(rate=1.0)] * 2, np.zeros(2), np.array(counts), critical)
+
+
+def test_a_quick_bump_far_below_a_slow_end_is_not_lost():
+    """One task, slowed 5000-fold in one round of 5000: mean 1 + 2e-4 * 4999."""
+    law = Straggler(base=Gamma(shape=4.0, scale=0.25), probability=2e-4, slowdown=5e3)
+    found = iteration_law([law], np.zeros(1), np.array([1]), 1)
+    assert found.mean == pytest.approx(1 + 2e-4 * 4999, rel=1e-6)
+    assert abs(found.mean - (1 + 2e-4 * 4999)) <= found.error
+
+
+def test_workers_of_very_different_speed():
+    """The fast one alone ends the iteration: ten tasks of mean 1."""
+    laws = [Exponential(rate=1.0), Exponential(rate=1 / 3e8)]
+    assert iteration_law(laws, np.zeros(2), np.array([10, 10]), 10).mean == pytest.approx(10.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("x", [0.8448965977318212, 0.25, 1.0, 3.14159])
+def test_a_nearly_constant_worker_beside_an_exponential_one(x):
+    """E max(x, T) = x + exp(-x) for a unit exponential T and a worker that takes x almost surely."""
+    laws = [Exponential(rate=1.0), Gamma(shape=1e14, scale=x * 1e-14)]
+    law = iteration_law(laws, np.zeros(2), np.array([1, 1]), 2)
+    assert law.mean == pytest.approx(x + np.exp(-x), abs=1e-7)
+
+
+@pytest.mark.parametrize("std", [3.0, 30.0, 300.0, 1e5, 1e6])
+def test_the_stated_errors_cover_what_the_far_tail_holds(std):
+    """One gamma task of mean 1: the mean is 1 and the second moment 1 + std^2, whatever the table missed of it."""
+    law = iteration_law([Gamma.fit(1.0, std)], np.zeros(1), np.array([1]), 1)
+    assert abs(law.mean - 1) <= law.error
+    assert abs(law.second - (1 + std**2)) <= law.second_error
+    if std <= 30:
+        assert law.second_error < 1e-4 * (1 + std**2)

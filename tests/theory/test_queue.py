@@ -62,3 +62,19 @@ def test_the_bound_of_example_2(example2):
     bound = lower_bound(example2.speeds, 50, 50)
     assert bound == pytest.approx(33.928, abs=5e-4)
     assert pollaczek_khinchine(0.01, bound, bound**2) == pytest.approx(42.640, abs=5e-4)
+
+
+def test_unstable_means_no_finite_delay_and_the_other_way_round():
+    """Within rounding of equality, too."""
+    for gap in np.arange(1.0, 400.0):
+        for service in (np.nextafter(gap, 0), gap, np.nextafter(gap, np.inf)):
+            for poisson in (True, False):
+                said = queue_delay(
+                    gap_mean=gap,
+                    gap_second=2 * gap**2,
+                    poisson=poisson,
+                    service_mean=service,
+                    service_second=service**2,
+                )
+                assert said.stable == np.isfinite(said.mean)
+                assert said.stable or service >= gap * (1 - 1e-15)

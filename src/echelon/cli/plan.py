@@ -33,7 +33,10 @@ def plan(
     profile = read_profile(file)
     enlarged = None
     if pool is not None:
-        enlarged = add_until_stable(profile, read_profile(pool).workers, rule=split, purge=not no_purge)
+        spare = read_profile(pool)
+        # times, and not rates: the work of a task in the pool's own file is what its rates refer to
+        workers = spare.with_speeds(spare.speeds).workers
+        enlarged = add_until_stable(profile, workers, rule=split, tasks=tasks, purge=not no_purge, law=delay)
         profile = enlarged.profile
     report, chosen = plan_report(profile, split, tasks, not no_purge, delay)
     if enlarged is not None:
@@ -71,6 +74,7 @@ def plan_report(
         "service_mean": main.service_mean,
         "delay": main.delay,
         "delay_error": main.delay_error,
+        "delay_method": main.delay_method,
         "method": main.method,
         "formula": main.formula,
         "bound": bound,
@@ -111,7 +115,7 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
     if enlarged is not None:
         said = f"added {', '.join(enlarged.added)}" if enlarged.added else "nothing was added"
         useless = f"; {', '.join(enlarged.useless)} can't help: their links alone take too long"
-        out.print(f"Pool: {said}{useless if enlarged.useless else ''}.")
+        out.print(f"Pool: {said}{useless if enlarged.useless else ''}.", markup=False)
         if not enlarged.stable:
             out.print("[bold]No worker of the pool makes the queue stable.[/bold]")
     print_table(
@@ -125,9 +129,9 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
         ],
     )
     awaited = report["unpurged"]
-    error = f" ± {show(report['delay_error'])}" if report["method"] == "sampled" else ""
+    error = f" ± {show(report['delay_error'])}" if report["delay_method"] == "sampled" else ""
     print_table(
-        f"Prediction ({report['method']}; delay by {report['formula']})",
+        f"Prediction (iteration {report['method']}; delay {report['delay_method']}, by {report['formula']})",
         ["", "as planned", "no purging"],
         [
             ["iteration, mean (s)", show(report["iteration_mean"], 4), show(awaited["iteration_mean"], 4)],

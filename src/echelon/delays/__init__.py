@@ -47,10 +47,10 @@ __all__ = [
 ]
 
 
-def fit(law: str, mean: float, std: float, **parameters: Any) -> Delay:
+def fit(law: str, mean: float, std: float, /, **parameters: Any) -> Delay:
     """Return the member of a registered family that has this mean and standard deviation.
 
-    >>> fit("shifted_exponential", mean=1.0, std=0.25)
+    >>> fit("shifted_exponential", 1.0, 0.25)
     ShiftedExponential(shift=0.75, rate=4.0)
     """
     checks.one_of("law", law, DELAYS)

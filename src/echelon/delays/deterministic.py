@@ -46,7 +46,7 @@ class Deterministic(Delay):
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return the same time everywhere; nothing is drawn."""
-        return np.full(size, self.time)
+        return np.full(size, self.time, dtype=np.float64)
 
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
         """Return steps from 0 to 1 at k times the mean."""

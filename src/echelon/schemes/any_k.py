@@ -1,9 +1,13 @@
 """One slot, any K of n rows: the scheme of the stream paper, with unequal lanes."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
+from echelon import checks
 from echelon.arrays import IntArray
 from echelon.plan import Plan, Slot, Task
+
+MOST_ROWS = 10**6  # a plan holds every task; a round of more is a slip of the pen
 
 
 def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:
@@ -14,13 +18,10 @@ def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:
     >>> any_k([2, 0, 1], critical=2).slots
     (Slot(rows=3, threshold=2),)
     """
-    lanes: list[list[Task]] = []
-    row = 0
-    for p, count in enumerate(counts):
-        if count < 0 or count != int(count):
-            raise ValueError(f"counts[{p}]: {count!r} is not allowed; must be a whole number >= 0")
-        lanes.append([Task(0, row + i) for i in range(int(count))])
-        row += int(count)
-    if row < critical:
-        raise ValueError(f"counts: they sum to {row}; must reach critical, {critical}")
-    return Plan([Slot(rows=row, threshold=critical)], lanes)
+    sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(counts)]
+    rows = sum(sizes)
+    if not critical <= rows <= MOST_ROWS:
+        raise ValueError(f"counts: they sum to {rows}; must reach critical, {critical}, and be at most {MOST_ROWS}")
+    ends = accumulate(sizes)
+    lanes = [[Task(0, row) for row in range(end - size, end)] for size, end in zip(sizes, ends, strict=True)]
+    return Plan([Slot(rows=rows, threshold=critical)], lanes)

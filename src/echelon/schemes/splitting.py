@@ -9,7 +9,7 @@ from echelon.delays import Delay, task_laws
 from echelon.errors import NoClosedForm
 from echelon.profile import Profile
 from echelon.splits import SPLITS, Split, best
-from echelon.theory import SplitScore, iteration_law, queue_delay, service_moments
+from echelon.theory import SplitScore, queue_delay, service_moments
 
 RULES = (*SPLITS, "best")
 
@@ -61,17 +61,10 @@ def _best(profile: Profile, laws: Sequence[Delay], start: Split, purge: bool) ->
         return said.mean
 
     critical = job.critical if purge else start.tasks
-
-    def moments(split: Split) -> tuple[float, float]:
-        law = iteration_law(laws, links, split.counts, critical)
-        return law.mean, law.second
-
     score = SplitScore(laws, links, start.counts, critical, delay)
-    if not np.isfinite(score.value(start.counts)):
-        start = best(start, SplitScore(laws, links, start.counts, critical, lambda mean, second: mean))
-        score = SplitScore(laws, links, start.counts, critical, delay)
-        if not np.isfinite(score.value(start.counts)):
-            return start
-    found = best(start, score)
-    # the search scores on a fixed quadrature; the last word is the exact one
-    return found if delay(*moments(found)) <= delay(*moments(start)) else start
+    if np.isfinite(score.value(start.counts)):
+        return best(start, score)
+    # every delay is infinite: make iterations short first, and see whether that is enough
+    start = best(start, SplitScore(laws, links, start.counts, critical, lambda mean, second: mean))
+    score = SplitScore(laws, links, start.counts, critical, delay)
+    return best(start, score) if np.isfinite(score.value(start.counts)) else start

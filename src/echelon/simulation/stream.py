@@ -18,6 +18,7 @@ from echelon.theory import TabulatedCdf
 
 CONFIDENCE = 0.99
 _CHUNK = 1 << 17  # task times drawn at once: they and what is made of them stay in the second-level cache
+_MOST_JOBS = 10**8  # the delay of every job is kept
 
 Progress = Callable[[int, int], None]
 
@@ -132,11 +133,11 @@ def simulate_law(
 
 
 def _sizes(jobs: int, seeds: int, warmup: int) -> tuple[int, int, int]:
-    return (
-        checks.whole("jobs", jobs, least=1),
-        checks.whole("seeds", seeds, least=1),
-        checks.whole("warmup", warmup, least=0),
-    )
+    jobs, seeds = checks.whole("jobs", jobs, least=1), checks.whole("seeds", seeds, least=1)
+    warmup = checks.whole("warmup", warmup, least=0)
+    if (jobs + warmup) * seeds > _MOST_JOBS:
+        raise ValueError(f"jobs: {jobs + warmup} times {seeds} seeds are not allowed; must be at most {_MOST_JOBS}")
+    return jobs, seeds, warmup
 
 
 def _arrivals(profile: Profile, gaps: Delay | None, jobs: int, seeds: int, rng: Generator) -> FloatArray:

@@ -1,5 +1,6 @@
 """A search over whole splits on the true objective, for when a few per cent of delay are worth a second."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -13,31 +14,39 @@ class Score(Protocol):
     """What the search asks of its objective; smaller is better."""
 
     def value(self, counts: IntArray) -> float:
-        """Return the score of one split."""
+        """Return the true score of one split."""
 
     def values_after(self, counts: IntArray, change: int) -> FloatArray:
-        """Return, for each worker, the score once its count has changed by +1 or -1 (inf: not allowed)."""
+        """Return, for each worker, about the score once its count has changed by +1 or -1 (inf: not allowed)."""
 
 
 def best(start: Split, score: Score, width: int = 8) -> Split:
     """Improve a split, one row at a time, until no exchange helps; never worse than `start`.
 
     A step adds a row where that helps most and takes one away where that hurts least, so it asks for 2 P
-    scores and not for P^2; before giving up it tries the `width` best places for the added row.
+    scores and not for P^2; before giving up it tries the `width` best places for the added row. Scores of
+    neighbours only rank them: what a step gains is measured by `value` before it is taken.
     """
     checks.whole("width", width, least=1)
-    counts = start.counts.copy()
-    value = score.value(counts)
+    counts, value = start.counts, score.value(start.counts)
     while True:
-        for receiver in np.argsort(score.values_after(counts, +1), kind="stable")[:width]:
-            grown = counts.copy()
-            grown[receiver] += 1
-            fallen = score.values_after(grown, -1)
-            giver = int(np.argmin(fallen))
+        for step in _steps(counts, score, width):
+            reached = score.value(step)
             # a gain below rounding noise could make the search go round in circles
-            if fallen[giver] < value * (1 - 1e-12):
-                grown[giver] -= 1
-                counts, value = grown, float(fallen[giver])
+            if reached < value * (1 - 1e-10):
+                counts, value = step, reached
                 break
         else:
             return Split(counts, start.real, start.theta)
+
+
+def _steps(counts: IntArray, score: Score, width: int) -> Iterator[IntArray]:
+    """Yield exchanges of one row, the most promising first: for each of `width` receivers its two best givers."""
+    for receiver in np.argsort(score.values_after(counts, +1), kind="stable")[:width]:
+        grown = counts.copy()
+        grown[receiver] += 1
+        ranked = np.argsort(score.values_after(grown, -1), kind="stable")
+        for giver in ranked[(ranked != receiver) & (counts[ranked] > 0)][:2]:
+            step = grown.copy()
+            step[giver] -= 1
+            yield step

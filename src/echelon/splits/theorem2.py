@@ -30,10 +30,13 @@ def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0) -> Split:
     a = c + gamma * c**2
     b = m + 2 * gamma * c * m + gamma * sigma**2
     q = 4 * gamma * m**2
-    theta = _theta(a, b, q, float(tasks))
-    real = _rows(theta, a, b, q)[0]
+    # links may dwarf the work: what is solved for is how far theta lies above the least a
+    least = float(a.min())
+    a -= least
+    above = _theta(a, b, q, float(tasks))
+    real = _rows(above, a, b, q)[0]
     real *= tasks / real.sum()
-    return Split(largest_remainder(real, tasks), real, theta)
+    return Split(largest_remainder(real, tasks), real, least + above)
 
 
 def _rows(theta: float, a: FloatArray, b: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -25,6 +25,10 @@ class TaskSums(Protocol):
     def mean(self) -> float:
         """Mean time of one task."""
 
+    @property
+    def std(self) -> float:
+        """Standard deviation of the time of one task."""
+
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
         """Return P(T_1 + … + T_k <= t), shape (times, counts)."""
 
@@ -136,4 +140,6 @@ def iteration_law(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray,
     # before its link delay a worker can't have sent anything: a kink of the CDF
     cuts = np.concatenate([*jumps, links[active]])
     start = float(max(links[p] + counts[p] * laws[p].mean for p in active))
-    return TabulatedCdf(lambda times: _cdf(laws, links, counts, critical, times), start=start, jumps=cuts)
+    # a gamma tail falls by e over std^2 / mean; slow rounds and shifts keep within that, too
+    decay = float(max(laws[p].std ** 2 / laws[p].mean + laws[p].mean for p in active))
+    return TabulatedCdf(lambda times: _cdf(laws, links, counts, critical, times), start=start, jumps=cuts, decay=decay)

@@ -61,8 +61,10 @@ def queue_delay(
 
     Stable means E[Ts] < E[Ta]. Kingman's formula is an approximation in general, and so is said to be.
     """
-    stable = service_mean < gap_mean
     if poisson:
-        mean = pollaczek_khinchine(1 / gap_mean, service_mean, service_second)
-        return QueueDelay(mean, stable, "Pollaczek-Khinchine", True)
-    return QueueDelay(kingman(gap_mean, gap_second, service_mean, service_second), stable, "Kingman", False)
+        mean, formula = pollaczek_khinchine(1 / gap_mean, service_mean, service_second), "Pollaczek-Khinchine"
+    else:
+        mean, formula = kingman(gap_mean, gap_second, service_mean, service_second), "Kingman"
+    # within rounding of E[Ts] = E[Ta] the two tests may differ: one that has no finite delay is not stable
+    stable = service_mean < gap_mean and mean < float("inf")
+    return QueueDelay(mean if stable else float("inf"), stable, formula, exact=poisson)

@@ -7,7 +7,6 @@ import numpy as np
 from echelon.arrays import ComplexArray, FloatArray, IntArray
 from echelon.theory.iteration import Convolution, TaskSums, iteration_law, missing_pmf
 
-
 _JUMPS = 400  # beyond so many jumps a step more or less no longer matters to the integral
 
 
@@ -22,7 +21,7 @@ def _jumps(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, low: f
 
 
 class SplitScore:
-    """`value` of the moments of an iteration, for a split and for all splits one row away.
+    """An objective of the moments of an iteration: exact for a split, and near for all splits one row away.
 
     The transform of a worker with k rows is kept, and products over all workers but one come from running
     products from both ends, so that a change of one worker costs one product and one inverse transform.
@@ -40,7 +39,7 @@ class SplitScore:
         self._fold = Convolution(int(counts.sum()) - critical + 1)
         # room for splits that are somewhat slower or faster than the one the search starts from
         low, high = iteration_law(laws, links, counts, critical).support
-        edges = np.linspace(low * 0.5, 2 * high - low, 49)
+        edges = np.concatenate([np.linspace(low * 0.5, 2 * high - low, 49), high * np.exp2(np.arange(1.5, 7))])
         edges = np.unique(np.concatenate([edges, _jumps(laws, links, counts, edges[0], edges[-1])]))
         points, weights = np.polynomial.legendre.leggauss(6)
         half = np.diff(edges)[:, None] / 2
@@ -64,11 +63,9 @@ class SplitScore:
         return self._objective(mean, second)
 
     def value(self, counts: IntArray) -> float:
-        """Return the score of one split."""
-        product: ComplexArray = np.ones((len(self._times), self._fold.bins), dtype=np.complex128)
-        for p in np.flatnonzero(counts):
-            product *= self._factor(int(p), int(counts[p]))
-        return self._score(product, int(counts.sum()) - self._critical)
+        """Return the exact score of one split."""
+        law = iteration_law(self._laws, self._links, counts, self._critical)
+        return self._objective(law.mean, law.second)
 
     def values_after(self, counts: IntArray, change: int) -> FloatArray:
         """Return, for each worker, the score once its count has changed by +1 or -1."""

@@ -12,33 +12,40 @@ from numpy.random import Generator
 
 from echelon.arrays import FloatArray
 
-_ORDER = 16  # points a panel
+_ORDER = 16  # degree of the polynomial on a panel
 _FINE = 96  # linear pieces a panel in the table that samples
 _SLACK = 1e-11  # stop when a panel adds less than this to the mean, as a share of the range
 _ROUGH = 1e-7  # … and is nowhere further off than about this
 _TAIL = 1e-11  # ignore what lies beyond this probability at either end
+_INSIDE = 1e-10  # end points are taken so far inside a panel, in halves of it: a jump may sit on the edge
 
 
 @cache
 def _rules() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return points and weights on [-1, 1], the map to coefficients, and the map to the fine grid."""
-    angles = (2 * np.arange(_ORDER) + 1) * np.pi / (2 * _ORDER)
-    points = np.cos(angles)[::-1].copy()
-    degrees = np.arange(_ORDER)
-    basis = np.cos(degrees[:, None] * angles[::-1])
-    to_coefficients = 2 / _ORDER * basis
-    to_coefficients[0] /= 2
-    moments = np.where(degrees % 2 == 0, 2 / (1 - np.square(degrees.astype(float)) + (degrees == 1)), 0.0)
+    """Return points and weights on [-1, 1], the map to coefficients, and the map to the fine grid.
+
+    Points are Chebyshev's extremes, ends included: a monotone function that is the same at all of them is
+    constant, so that no step can hide in a panel.
+    """
+    degrees = np.arange(_ORDER + 1)
+    angles = np.pi * degrees[::-1] / _ORDER
+    ends = np.where((degrees == 0) | (degrees == _ORDER), 0.5, 1.0)
+    to_coefficients = 2 / _ORDER * np.cos(degrees[:, None] * angles) * ends * ends[:, None]
+    even = degrees % 2 == 0
+    moments = np.zeros(_ORDER + 1)
+    moments[even] = 2 / (1 - np.square(degrees[even], dtype=np.float64))
     weights = moments @ to_coefficients
     fine = np.linspace(-1, 1, _FINE + 1)
     to_fine = np.cos(degrees * np.arccos(fine)[:, None]) @ to_coefficients
+    points = np.clip(np.cos(angles), -1 + _INSIDE, 1 - _INSIDE)
     return points, weights, to_coefficients, to_fine
 
 
 class TabulatedCdf:
     """The law of a non-negative time, from its CDF ``cdf(times)`` and the places of its `jumps`.
 
-    `start` is any time of the right size: the search for the range begins there.
+    `start` is any time of the right size: the search for the range begins there. `decay` is a time over which
+    the far tail falls notably, for the error that ignoring it makes.
 
     >>> law = TabulatedCdf(lambda t: 1 - np.exp(-t), start=1.0)
     >>> round(law.mean, 8), round(law.second, 8)
@@ -46,14 +53,22 @@ class TabulatedCdf:
     """
 
     def __init__(
-        self, cdf: Callable[[FloatArray], FloatArray], *, start: float, jumps: FloatArray | None = None
+        self,
+        cdf: Callable[[FloatArray], FloatArray],
+        *,
+        start: float,
+        jumps: FloatArray | None = None,
+        decay: float = 0.0,
     ) -> None:
         self._cdf = cdf
         low, high = self._range(start)
         cuts = np.empty(0) if jumps is None else np.unique(jumps)
         inner = cuts[(cuts > low) & (cuts < high)]
         edges = np.unique(np.concatenate([np.linspace(low, high, 9), inner]))
-        self._left, self._right, self._values, self.error = self._refine(edges[:-1], edges[1:])
+        self._left, self._right, self._values, rest = self._refine(edges[:-1], edges[1:])
+        # beyond the range P(T > t) is at most _TAIL and falls within `decay`; below it P(T <= t) is that small
+        self.error = rest + _TAIL * (high + decay)
+        self.second_error = 2 * high * rest + 2 * _TAIL * (high + decay) ** 2
 
     def _range(self, start: float) -> tuple[float, float]:
         """Return times between which all but a negligible probability lies."""
@@ -78,17 +93,17 @@ class TabulatedCdf:
         return low, high
 
     def _refine(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Halve panels until each is good enough; return them in order with an estimate of the mean's error."""
+        """Halve panels until each is good enough; return them in order with what they may add to the mean."""
         points, _, to_coefficients, _ = _rules()
         whole = right[-1] - left[0]
         kept: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-        error = _TAIL * right[-1]
+        error = 0.0
         while len(left):
             middle, half = (left + right) / 2, (right - left) / 2
-            values = self._cdf((middle[:, None] + half[:, None] * points).ravel()).reshape(len(left), _ORDER)
+            values = self._cdf((middle[:, None] + half[:, None] * points).ravel()).reshape(len(left), _ORDER + 1)
             rest = np.abs(values @ to_coefficients[-3:].T).max(axis=1)
             good = (rest * half <= _SLACK * whole) & (rest <= _ROUGH)
-            good |= half <= 1e-13 * right
+            good |= half <= 1e-12 * right
             kept.append((left[good], right[good], values[good]))
             error += float((2 * rest * half)[good].sum())
             left, middle, right = left[~good], middle[~good], right[~good]
@@ -111,13 +126,6 @@ class TabulatedCdf:
         middle, half = (self._left + self._right) / 2, (self._right - self._left) / 2
         times = middle[:, None] + half[:, None] * points
         return float(self._left[0] ** 2 + 2 * ((times * (1 - self._values)) @ weights) @ half)
-
-    @property
-    def nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Times and weights of the quadrature on which the moments rest, for laws close to this one."""
-        points, weights, _, _ = _rules()
-        middle, half = (self._left + self._right) / 2, (self._right - self._left) / 2
-        return (middle[:, None] + half[:, None] * points).ravel(), (half[:, None] * weights).ravel()
 
     @property
     def support(self) -> tuple[float, float]:
