@@ -1,12 +1,12 @@
 """`python -m bench.reproduce`: every paper's figures, tables and claims, and the claims into docs/results.md."""
 
 import argparse
+import csv
 from pathlib import Path
 
-from bench.results import replace_section
-from echelon.cli.console import out, progress
+from bench.results import markdown_table, replace_section
+from echelon.cli.reproduce import reproduce
 from echelon.papers import PAPERS
-from echelon.papers.claims import markdown, table
 
 
 def main() -> None:
@@ -14,15 +14,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for PNG and CSV files")
     parser.add_argument("--results", type=Path, help="Markdown file whose sections are to be replaced")
     arguments = parser.parse_args()
-    for name, reproduce in PAPERS.items():
-        folder = arguments.out / name
-        folder.mkdir(parents=True, exist_ok=True)
-        with progress(f"reproducing {name}") as tick:
-            claims = reproduce(folder, progress=tick)
-        out.print(table(claims))
-        out.print(f"Figures and tables are in {folder}.")
+    for name in PAPERS:
+        reproduce(name, arguments.out / name)
         if arguments.results is not None:
-            replace_section(arguments.results, f"reproduce {name}", markdown(claims))
+            with (arguments.out / name / "claims.csv").open(encoding="utf-8", newline="") as file:
+                columns, *rows = csv.reader(file)
+            replace_section(arguments.results, f"reproduce {name}", markdown_table(columns, rows))
 
 
 if __name__ == "__main__":

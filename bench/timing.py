@@ -1,4 +1,4 @@
-"""Timings as ratios within one run: this is all that a shared machine can honestly give."""
+"""Timings within one run, so that their ratios mean something on a machine that is never quite idle."""
 
 import time
 from collections.abc import Callable, Mapping

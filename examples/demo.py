@@ -9,7 +9,7 @@ from rich.table import Table
 
 import echelon as ec
 from echelon import plots
-from echelon.theory import lower_bound, pollaczek_khinchine
+from echelon.theory import lower_bound, queued_bound
 
 HERE = Path(__file__).parent
 OMEGAS = np.round(np.arange(1.0, 1.51, 0.02), 2)
@@ -28,7 +28,7 @@ def main() -> None:
     profile = ec.read_profile(HERE / "example2.toml")
     job = profile.job
     bound = lower_bound(profile.speeds, job.critical, job.iterations)
-    queued = pollaczek_khinchine(job.arrivals.rate, bound, bound**2)
+    queued = queued_bound(job.arrivals, bound)
     console.print(
         f"Five unequal workers, {job.tasks} coded tasks an iteration of which any {job.critical} are enough, "
         f"{job.iterations} iterations a job, a job every {job.arrivals.mean:g} s.\n"

@@ -8,7 +8,7 @@ from echelon.plan import Plan, Slot, Task
 @pytest.mark.parametrize(
     ("rule", "purge", "delay"), [("theorem2", True, 49.534), ("uniform", True, 148.40), ("theorem2", False, 76.825)]
 )
-def test_example_2_as_ruled(example2, rule, purge, delay):
+def test_the_numbers_of_example_2(example2, rule, purge, delay):
     plan = ec.schemes.any_k(ec.split_rows(example2, rule).counts, 50)
     seen = ec.predict(plan, example2, purge=purge)
     assert seen.delay == pytest.approx(delay, abs=5e-3 if delay > 100 else 5e-4)
@@ -28,7 +28,7 @@ def test_the_uniform_split_is_stable_only_with_purging(example2):
 
 
 def test_kingman_is_used_and_named_for_general_arrivals(example2):
-    profile = example2.with_job(arrivals=ec.Arrivals(100.0, 10_500.0))
+    profile = example2.with_job(arrivals=ec.Arrivals(mean=100.0, second=10_500.0))
     plan = ec.schemes.any_k(ec.split_rows(profile).counts, 50)
     seen = ec.predict(plan, profile)
     assert (seen.method, seen.delay_method, seen.formula) == ("exact", "approximate", "Kingman")
@@ -81,8 +81,8 @@ def test_bursts_are_simulated_as_streams(example2):
 
 def test_plans_with_several_slots_are_sampled(example2):
     """Two slots, each on its own worker: the round is the later of two shifted exponentials; at 99.9 %."""
-    lanes = [[Task(0, 0)], [Task(1, 0)], [], [], []]
-    plan = Plan([Slot(1, 1), Slot(1, 1)], lanes)
+    lanes = [[Task(slot=0, row=0)], [Task(slot=1, row=0)], [], [], []]
+    plan = Plan([Slot(rows=1, threshold=1), Slot(rows=1, threshold=1)], lanes)
     seen = ec.predict(plan, example2)
     a, b = example2.speeds.mean[:2]
     ca, cb = example2.speeds.link[:2]
@@ -104,7 +104,7 @@ def test_a_plan_for_other_workers_is_refused(example2):
 
 
 def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
-    plan = Plan([Slot(1, 1)], [[Task(0, 0)], [Task(0, 0)], [], [], []])
+    plan = Plan([Slot(rows=1, threshold=1)], [[Task(slot=0, row=0)], [Task(slot=0, row=0)], [], [], []])
     with pytest.raises(ValueError, match="plan: not allowed"):
         ec.plan_law(plan, example2)
     with pytest.raises(ec.NoClosedForm):

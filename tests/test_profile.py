@@ -148,6 +148,8 @@ def test_a_profile_is_written_to_and_read_from_a_file(tmp_path, example2):
 
 
 def test_numbers_of_any_kind_are_kept_as_plain_ones():
-    job = ec.Job(critical=np.int64(3), redundancy=np.float32(1.5), iterations=np.int8(2), arrivals=ec.Arrivals(2, 5))
+    job = ec.Job(
+        critical=np.int64(3), redundancy=np.float32(1.5), iterations=np.int8(2), arrivals=ec.Arrivals(mean=2, second=5)
+    )
     profile = ec.Profile(job, [ec.Worker("a", mean=np.float32(0.5), std=np.int64(1))])
     assert profile_toml.parse(profile_toml.write(profile)) == profile

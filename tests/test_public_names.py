@@ -4,11 +4,41 @@ from echelon import delays, schemes, simulation, splits, theory
 
 def test_public_names_change_only_on_purpose():
     assert sorted(ec.__all__) == [
-        "Arrivals", "EchelonError", "Job", "NoClosedForm", "Plan", "Prediction", "Profile", "ProfileError", "Slot",
-        "SpeedEstimator", "Speeds", "Split", "StreamResult", "Task", "Worker", "add_until_stable", "algorithm1",
-        "best_code", "closed_loop", "codes", "delays", "plan_law", "predict", "read_profile", "schemes", "simulate",
-        "simulate_law", "simulation", "split_rows", "splits", "theory", "timeline", "write_profile",
-    ]  # fmt: skip
+        "ArgumentError",
+        "Arrivals",
+        "EchelonError",
+        "Job",
+        "NoClosedForm",
+        "Plan",
+        "Prediction",
+        "Profile",
+        "ProfileError",
+        "Slot",
+        "SpeedEstimator",
+        "Speeds",
+        "Split",
+        "StreamResult",
+        "Task",
+        "Worker",
+        "add_until_stable",
+        "algorithm1",
+        "best_code",
+        "closed_loop",
+        "code_grid",
+        "delays",
+        "plan_law",
+        "predict",
+        "read_profile",
+        "schemes",
+        "simulate",
+        "simulate_law",
+        "simulation",
+        "split_rows",
+        "splits",
+        "theory",
+        "timeline",
+        "write_profile",
+    ]
 
 
 def test_every_public_name_exists_and_has_a_docstring():

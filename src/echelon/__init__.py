@@ -12,7 +12,7 @@
 """
 
 from echelon import delays, schemes, simulation, splits, theory
-from echelon.errors import EchelonError, NoClosedForm, ProfileError
+from echelon.errors import ArgumentError, EchelonError, NoClosedForm, ProfileError
 from echelon.estimate import SpeedEstimator
 from echelon.files import read_profile, write_profile
 from echelon.plan import Plan, Slot, Task
@@ -22,11 +22,12 @@ from echelon.profile import Arrivals, Job, Profile, Speeds, Worker
 from echelon.schemes import split_rows
 from echelon.simulation import StreamResult, closed_loop, simulate, simulate_law, timeline
 from echelon.splits import Split
-from echelon.tune import algorithm1, best_code, codes
+from echelon.tune import algorithm1, best_code, code_grid
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentError",
     "Arrivals",
     "EchelonError",
     "Job",
@@ -46,7 +47,7 @@ __all__ = [
     "algorithm1",
     "best_code",
     "closed_loop",
-    "codes",
+    "code_grid",
     "delays",
     "plan_law",
     "predict",

@@ -1,6 +1,6 @@
 """Names of the array types that the whole package uses."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,4 +8,3 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 ComplexArray: TypeAlias = NDArray[np.complex128]
-AnyArray: TypeAlias = NDArray[Any]

@@ -4,6 +4,8 @@ import math
 from collections.abc import Collection
 from numbers import Integral, Real
 
+from echelon.errors import ArgumentError
+
 
 def number(
     name: str, value: object, *, above: float | None = None, least: float | None = None, size: float = 1e30
@@ -17,7 +19,7 @@ def number(
     >>> number("mean", -1, above=0)
     Traceback (most recent call last):
     ...
-    ValueError: mean: -1 is not allowed; must be a finite number > 0
+    echelon.errors.ArgumentError: mean: -1 is not allowed; must be a finite number > 0
     """
     allowed = "a finite number"
     if above is not None:
@@ -26,10 +28,10 @@ def number(
         allowed += f" >= {least:g}"
     real = _real(value)
     if not math.isfinite(real) or (above is not None and real <= above) or (least is not None and real < least):
-        raise ValueError(f"{name}: {value!r} is not allowed; must be {allowed}")
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be {allowed}")
     if real != 0 and not 1 / size <= abs(real) <= size:
         allowed += f", of a size from {1 / size:g} to {size:g}"
-        raise ValueError(f"{name}: {value!r} is not allowed; must be {allowed}")
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be {allowed}")
     return real
 
 
@@ -39,12 +41,12 @@ def whole(name: str, value: object, *, least: int, most: int = 10**12) -> int:
     >>> whole("jobs", 0, least=1)
     Traceback (most recent call last):
     ...
-    ValueError: jobs: 0 is not allowed; must be a whole number >= 1
+    echelon.errors.ArgumentError: jobs: 0 is not allowed; must be a whole number >= 1
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}: {value!r} is not allowed; must be a whole number >= {least}")
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be a whole number >= {least}")
     if int(value) > most:
-        raise ValueError(f"{name}: {value!r} is not allowed; must be at most {most}")
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be at most {most}")
     return int(value)
 
 
@@ -54,11 +56,11 @@ def probability(name: str, value: object) -> float:
     >>> probability("enter", 1.5)
     Traceback (most recent call last):
     ...
-    ValueError: enter: 1.5 is not allowed; must be a number in [0, 1]
+    echelon.errors.ArgumentError: enter: 1.5 is not allowed; must be a number in [0, 1]
     """
     real = _real(value)
     if not 0 <= real <= 1:
-        raise ValueError(f"{name}: {value!r} is not allowed; must be a number in [0, 1]")
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be a number in [0, 1]")
     return real
 
 
@@ -78,8 +80,8 @@ def one_of(name: str, value: str, choices: Collection[str]) -> str:
     >>> one_of("split", "fair", ["uniform", "theorem2"])
     Traceback (most recent call last):
     ...
-    ValueError: split: 'fair' is not allowed; must be one of uniform, theorem2
+    echelon.errors.ArgumentError: split: 'fair' is not allowed; must be one of uniform, theorem2
     """
     if value not in choices:
-        raise ValueError(f"{name}: {value!r} is not allowed; must be one of {', '.join(choices)}")
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be one of {', '.join(choices)}")
     return value

@@ -1,11 +1,11 @@
 """What can go wrong, by whose fault it is.
 
     EchelonError
-    ├── ProfileError      the profile: a file or a worker that can't be meant as written (a ValueError too)
+    ├── ArgumentError     the caller: an argument out of range; the text names it, its value and what is allowed
+    │   └── ProfileError  the profile: a file or a worker that can't be meant as written
     └── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
 
-A wrong argument to a function is a plain ``ValueError`` that names the argument, its value and what is
-allowed (see `echelon.checks`).
+Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
 """
 
 
@@ -13,7 +13,11 @@ class EchelonError(Exception):
     """Root of the errors that echelon raises on purpose."""
 
 
-class ProfileError(EchelonError, ValueError):
+class ArgumentError(EchelonError, ValueError):
+    """An argument that is not allowed; the text names it, its value and what is."""
+
+
+class ProfileError(ArgumentError):
     """A profile that can't be meant as written; the text names the source, the key and what is allowed."""
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
+from echelon.errors import ArgumentError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """Something to recover: `rows` coded combinations exist, any `threshold` distinct ones are enough."""
 
@@ -24,12 +25,12 @@ class Slot:
         checks.whole("rows", self.rows, least=1)
         checks.whole("threshold", self.threshold, least=1)
         if self.threshold > self.rows:
-            raise ValueError(
+            raise ArgumentError(
                 f"threshold: {self.threshold} is not allowed; must be at most the number of rows, {self.rows}"
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One step of a worker: compute what one row of one slot still lacks, at `cost` parts, and send it."""
 
@@ -42,7 +43,7 @@ class Task:
 class Plan:
     """Slots and lanes: everything a round needs, with the true cost of every task.
 
-    >>> plan = Plan([Slot(rows=3, threshold=2)], [[Task(0, 0), Task(0, 1)], [Task(0, 2)]])
+    >>> plan = Plan([Slot(rows=3, threshold=2)], [[Task(slot=0, row=0), Task(slot=0, row=1)], [Task(slot=0, row=2)]])
     >>> plan.counts.tolist(), plan.tasks
     ([2, 1], 3)
     """
@@ -54,17 +55,17 @@ class Plan:
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "lanes", tuple(tuple(lane) for lane in lanes))
         if not self.slots or not self.lanes:
-            raise ValueError("slots, lanes: empty is not allowed; a plan needs a slot and a lane at least")
+            raise ArgumentError("slots, lanes: empty is not allowed; a plan needs a slot and a lane at least")
         planned: list[set[int]] = [set() for _ in self.slots]
         for p, lane in enumerate(self.lanes):
             for task in lane:
                 if not 0 <= task.slot < len(self.slots) or not 0 <= task.row < self.slots[task.slot].rows:
-                    raise ValueError(f"lanes[{p}]: {task} is not allowed; there is no such slot or row")
+                    raise ArgumentError(f"lanes[{p}]: {task} is not allowed; there is no such slot or row")
                 checks.number(f"lanes[{p}]: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
         for s, (slot, rows) in enumerate(zip(self.slots, planned, strict=True)):
             if len(rows) < slot.threshold:
-                raise ValueError(
+                raise ArgumentError(
                     f"slots[{s}]: {len(rows)} planned rows are not allowed; must reach threshold {slot.threshold}"
                 )
 

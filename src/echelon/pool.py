@@ -35,8 +35,9 @@ def add_until_stable(
 ) -> Enlarged:
     """Add workers of the pool, each time the one that shortens the service most, until E[Ts] < E[Ta].
 
-    A worker with c + gamma c^2 >= theta is not considered (stream, Remark 2), and one that does not shorten
-    the service is not added. `tasks` and `law` are those of `split_rows` and `task_laws`.
+    Under Theorem 2 a worker with c + gamma c^2 >= theta is not considered (stream, Remark 2), and under no rule is
+    one added that does not shorten the service. Workers that help only together are not found. `tasks` and `law`
+    are those of `split_rows` and `task_laws`.
 
     >>> from echelon.profile import Arrivals, Job
     >>> job = Job(critical=4, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(0.4))
@@ -57,7 +58,7 @@ def add_until_stable(
 
     prediction, theta = outlook(profile)
     while not prediction.stable:
-        useful = [worker for worker in waiting if worker.link + profile.job.gamma * worker.link**2 < theta]
+        useful = [worker for worker in waiting if rule != "theorem2" or _level(profile, worker) < theta]
         trials = [replace(profile, workers=(*profile.workers, worker)) for worker in useful]
         outlooks = [outlook(trial) for trial in trials]
         best = min(range(len(trials)), key=lambda i: outlooks[i][0].service_mean, default=None)
@@ -66,5 +67,9 @@ def add_until_stable(
         profile, (prediction, theta) = trials[best], outlooks[best]
         added.append(useful[best].name)
         waiting.remove(useful[best])
-    useless = tuple(w.name for w in waiting if w.link + profile.job.gamma * w.link**2 >= theta)
+    useless = tuple(worker.name for worker in waiting if _level(profile, worker) >= theta)
     return Enlarged(profile, tuple(added), prediction.stable, prediction, useless)
+
+
+def _level(profile: Profile, worker: Worker) -> float:
+    return worker.link + profile.job.gamma * worker.link**2

@@ -7,7 +7,10 @@ moments come from `SAMPLED_ROUNDS` simulated rounds, with half-widths at 99 % co
 The delay of a job is Pollaczek and Khinchine's for Poisson arrivals, as exact as the iteration (the delta method
 turns sampled moments into an interval). For other independent times between jobs it is Kingman's, an approximation
 of unknown error. Where iterations depend on one another, or arrivals are a record, there is no formula: the delay is
-that of simulated streams, with its interval.
+that of simulated streams, with its interval (none is claimed near saturation, where streams would have to be longer).
+
+Intervals rest on the central limit theorem; with a heavy tail (Pareto of a shape below 4, nothing purged) they are
+narrower than they should be, and where a moment is infinite the delay is said to be infinite.
 """
 
 from collections.abc import Sequence
@@ -18,15 +21,16 @@ from scipy.special import ndtri
 
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker, task_laws
+from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.simulation import CONFIDENCE, RoundSampler, simulate
-from echelon.simulation.stream import generators
-from echelon.theory import QueueDelay, TabulatedCdf, iteration_law, queue_delay, service_moments
+from echelon.simulation.seeds import generators
+from echelon.theory import TabulatedCdf, iteration_law, queue_delay, service_moments
 
 SAMPLED_ROUNDS = 100_000
 _HISTORY = 1000  # rounds of one history, where rounds have memory
-_STREAM_SEEDS, _STREAM_JOBS = 40, 500
+_STREAM_SEEDS, _STREAM_JOBS = 40, 1500
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
@@ -37,7 +41,8 @@ class Prediction:
     method: how the iteration was found, "exact" or "sampled".
     delay_method: how the delay was found, "exact", "approximate" or "sampled"; `formula` says by what.
     iteration_error, delay_error: what quadrature may be off by, or a half-width at 99 %; nan where unknown.
-    delay: inf where the queue is unstable.
+    service_second: nan where iterations depend on one another, as nothing here knows it then.
+    delay: inf where the queue is unstable, or where waiting has no finite mean.
     """
 
     iteration_mean: float
@@ -71,7 +76,7 @@ def plan_law(
     """
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
     if not plan.counts_suffice or not plan.unit_costs:
-        raise ValueError("plan: not allowed; an exact law needs one slot, every row once, and tasks of cost 1")
+        raise ArgumentError("plan: not allowed; an exact law needs one slot, every row once, and tasks of cost 1")
     critical = plan.slots[0].threshold if purge else plan.tasks
     return iteration_law(chosen, profile.speeds.link, plan.counts, critical)
 
@@ -96,31 +101,30 @@ def predict(
     1.0
     """
     if len(plan.lanes) != len(profile.workers):
-        raise ValueError(f"plan: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one a worker")
+        raise ArgumentError(f"plan: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one each")
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
     if is_exact(plan, chosen):
         law = plan_law(plan, profile, purge=purge, laws=chosen)
-        moments = _Moments(law.mean, law.second, law.error, np.array([law.error, law.second_error]), None)
+        moments = _Moments(law.mean, law.second, law.error, bounds=np.array([law.error, law.second_error]))
     else:
         moments = _sampled(plan, profile, purge, chosen, seed)
     service_mean, service_second = service_moments(moments.mean, moments.second, profile.job.iterations)
-    queue = _queue(profile, moments.mean, moments.second)
-    independent = all(law.independent_rounds for law in chosen)
-    delay, error, how, formula = queue.mean, float("nan"), "approximate", queue.formula
+    queue = queue_delay(profile.job.arrivals, service_mean, service_second)
+    independent = _independent(plan, chosen)
     if queue.stable and (profile.job.arrivals.times or not independent):
-        seen = simulate(
-            plan, profile, jobs=_STREAM_JOBS, seeds=_STREAM_SEEDS, seed=seed, purge=purge,
-            warmup=_STREAM_JOBS // 5, laws=chosen,
-        )  # fmt: skip
-        delay, error, how, formula = seen.delay.mean, seen.delay.high - seen.delay.mean, "sampled", "simulated streams"
+        delay, error, formula = _streams(plan, profile, purge, chosen, seed, service_mean)
+        how = "sampled"
     elif queue.exact:
-        error, how = moments.spread_of(_slopes(profile, moments.mean, moments.second)), moments.method
+        delay, how, formula = queue.mean, moments.method, queue.formula
+        error = moments.spread_of(_slopes(profile, moments.mean, moments.second))
+    else:
+        delay, how, formula, error = queue.mean, "approximate", queue.formula, float("nan")
     return Prediction(
         iteration_mean=moments.mean,
         iteration_second=moments.second,
         iteration_error=moments.error,
         service_mean=service_mean,
-        service_second=service_second,
+        service_second=service_second if independent else float("nan"),
         delay=delay,
         delay_error=error,
         stable=queue.stable,
@@ -130,6 +134,10 @@ def predict(
     )
 
 
+def _independent(plan: Plan, laws: Sequence[Delay]) -> bool:
+    return all(law.independent_rounds for law, lane in zip(laws, plan.lanes, strict=True) if lane)
+
+
 @dataclass(frozen=True, slots=True)
 class _Moments:
     """Moments of an iteration; either `bounds` on their errors, or the `covariance` of sampled ones."""
@@ -137,50 +145,42 @@ class _Moments:
     mean: float
     second: float
     error: float
-    bounds: FloatArray | None
-    covariance: FloatArray | None
+    bounds: FloatArray | None = None
+    covariance: FloatArray | None = None
 
     @property
     def method(self) -> str:
-        return "exact" if self.covariance is None else "sampled"
+        return "sampled" if self.bounds is None else "exact"
 
     def spread_of(self, slopes: FloatArray) -> float:
         """Return what a quantity with these derivatives may be off by."""
-        if self.covariance is not None:
-            return _Z * float(np.sqrt(slopes @ self.covariance @ slopes))
-        assert self.bounds is not None
-        return float(np.abs(slopes) @ self.bounds)
-
-
-def _queue(profile: Profile, mean: float, second: float) -> QueueDelay:
-    service_mean, service_second = service_moments(mean, second, profile.job.iterations)
-    return queue_delay(
-        gap_mean=profile.job.arrivals.mean,
-        gap_second=profile.job.arrivals.second,
-        poisson=profile.job.arrivals.poisson_process,
-        service_mean=service_mean,
-        service_second=service_second,
-    )
+        if self.bounds is not None:
+            return float(np.abs(slopes) @ self.bounds)
+        assert self.covariance is not None
+        return _Z * float(np.sqrt(slopes @ self.covariance @ slopes))
 
 
 def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
-    """Return the derivatives of the delay by the two moments of an iteration; 0 where it is infinite."""
-    moments = np.array([mean, second])
-    slopes = np.zeros(2)
-    for i in range(2):
-        step = np.zeros(2)
-        step[i] = 1e-6 * moments[i]
-        below, above = (_queue(profile, *(moments + sign * step)).mean for sign in (-1, 1))
-        if np.isfinite(below) and np.isfinite(above):
-            slopes[i] = (above - below) / (2 * step[i])
-    return slopes
+    """Return the derivatives of the delay by the two moments of an iteration; inf at the edge of stability."""
+
+    def delay(mean: float, second: float) -> float:
+        return queue_delay(profile.job.arrivals, *service_moments(mean, second, profile.job.iterations)).mean
+
+    step = 1e-6
+    rises = np.array(
+        [
+            (delay(mean * (1 + step), second) - delay(mean * (1 - step), second)) / (2 * step * mean),
+            (delay(mean, second * (1 + step)) - delay(mean, second * (1 - step))) / (2 * step * second),
+        ]
+    )
+    return np.where(np.isfinite(rises), rises, np.inf)
 
 
 def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed: int) -> _Moments:
     """Return moments over simulated rounds: all of them, or means over histories where rounds have memory."""
     sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge)
     _, rng = generators(seed)
-    independent = all(law.independent_rounds for law in laws)
+    independent = _independent(plan, laws)
     length = max(1, min(SAMPLED_ROUNDS, (1 << 19) // plan.tasks)) if independent else _HISTORY
     pieces = [
         sampler.draw(sampler.begin(1, rng), 1, min(length, SAMPLED_ROUNDS - at), rng)[0].times[0]
@@ -193,4 +193,23 @@ def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed:
         units = np.array([[piece.mean(), np.square(piece).mean()] for piece in pieces]).T
     mean, second = (float(value) for value in units.mean(axis=1))
     covariance = np.cov(units) / units.shape[1]
-    return _Moments(mean, second, _Z * float(np.sqrt(covariance[0, 0])), None, covariance)
+    if not purge and any(np.isinf(law.std) for law, lane in zip(laws, plan.lanes, strict=True) if lane):
+        # the slowest lane has no second moment, and waiting for it has none either, whatever a sample says
+        return _Moments(mean, float("inf"), float("nan"), covariance=np.full((2, 2), np.nan))
+    return _Moments(mean, second, _Z * float(np.sqrt(covariance[0, 0])), covariance=covariance)
+
+
+def _streams(
+    plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed: int, service_mean: float
+) -> tuple[float, float, str]:
+    """Return the delay of simulated streams, its half-width, and what to call that.
+
+    A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
+    streams are still too short, and no interval is claimed.
+    """
+    wanted = int(8 / (1 - service_mean / profile.job.arrivals.mean) ** 2)
+    jobs = min(max(wanted, 300), _STREAM_JOBS)
+    seen = simulate(plan, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, purge=purge, warmup=jobs, laws=laws)
+    if wanted > _STREAM_JOBS:
+        return seen.delay.mean, float("nan"), "simulated streams, too short for so high a load"
+    return seen.delay.mean, seen.delay.high - seen.delay.mean, "simulated streams"

@@ -12,7 +12,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray
-from echelon.errors import ProfileError
+from echelon.errors import ArgumentError, ProfileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,19 @@ class Worker:
     rate: float | None = None
     link: float = 0.0
     law: str = "gamma"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ValueError(f"name: {self.name!r} is not allowed; must be a text that is not empty")
+            raise ArgumentError(f"name: {self.name!r} is not allowed; must be a text that is not empty")
         if self.rate is None:
             if self.mean is None or self.std is None:
-                raise ValueError("mean, std: missing; must be given, both of them, where there is no rate")
+                raise ArgumentError("mean, std: missing; must be given, both of them, where there is no rate")
             self._keep("mean", checks.number("mean", self.mean, above=0))
             self._keep("std", checks.number("std", self.std, least=0))
         else:
             if self.mean is not None or self.std is not None:
-                raise ValueError(f"rate: {self.rate!r} is not allowed beside mean or std; give one or the other")
+                raise ArgumentError(f"rate: {self.rate!r} is not allowed beside mean or std; give one or the other")
             self._keep("rate", checks.number("rate", self.rate, above=0))
         self._keep("link", checks.number("link", self.link, least=0))
 
@@ -55,7 +55,7 @@ class Worker:
         object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
     """Time between two jobs: its mean and second moment, and whether arrivals are Poisson; or a record.
 
@@ -72,21 +72,23 @@ class Arrivals:
         object.__setattr__(self, "mean", checks.number("mean", self.mean, above=0))
         object.__setattr__(self, "second", checks.number("second", self.second, above=0, size=1e61))
         if self.second < self.mean**2 * (1 - 1e-12):
-            raise ValueError(f"second: {self.second!r} is not allowed; must be at least mean squared, {self.mean**2:g}")
+            raise ArgumentError(
+                f"second: {self.second!r} is not allowed; must be at least mean squared, {self.mean**2:g}"
+            )
 
     @classmethod
     def poisson(cls, rate: float) -> "Arrivals":
         """Return Poisson arrivals of so many jobs a second."""
         mean = 1 / checks.number("arrivals", rate, above=0)
-        return cls(mean, 2 * mean**2, poisson_process=True)
+        return cls(mean=mean, second=2 * mean**2, poisson_process=True)
 
     @classmethod
     def recorded(cls, times: Sequence[float]) -> "Arrivals":
-        """Return arrivals that repeat the recorded times between jobs, in order."""
+        """Return arrivals that repeat the recorded times between jobs, in order, from a random place on."""
         kept = tuple(checks.number(f"times[{i}]", time, least=0) for i, time in enumerate(times))
         if not kept or sum(kept) == 0:
-            raise ValueError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
-        return cls(float(np.mean(kept)), float(np.mean(np.square(kept))), times=kept)
+            raise ArgumentError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
+        return cls(mean=float(np.mean(kept)), second=float(np.mean(np.square(kept))), times=kept)
 
     @property
     def std(self) -> float:
@@ -121,7 +123,7 @@ class Job:
         object.__setattr__(self, "critical", checks.whole("critical", self.critical, least=1))
         object.__setattr__(self, "redundancy", checks.number("redundancy", self.redundancy, size=1e9))
         if self.redundancy < 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"redundancy: {self.redundancy!r} is not allowed; must be >= 1, or fewer tasks than the "
                 f"{self.critical} critical ones would be handed out"
             )
@@ -136,7 +138,7 @@ class Job:
         return round(self.critical * self.redundancy)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Speeds:
     """Mean and standard deviation of one task and the link delay, an array each, one entry a worker."""
 
@@ -149,10 +151,10 @@ class Speeds:
             values = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
             object.__setattr__(self, name, values)
             if values.ndim != 1 or not values.size or values.shape != self.mean.shape:
-                raise ValueError(f"{name}: shape {values.shape} is not allowed; must be (workers,), as for mean")
+                raise ArgumentError(f"{name}: shape {values.shape} is not allowed; must be (workers,), as for mean")
             good = np.isfinite(values) & ((values > 0) if low is not None else (values >= 0))
             if not good.all():
-                raise ValueError(
+                raise ArgumentError(
                     f"{name}: {values[~good][0]!r} is not allowed; must be finite and "
                     f"{'> 0' if low is not None else '>= 0'}"
                 )
@@ -194,7 +196,7 @@ class Profile:
                 )
             try:
                 checks.number("a task's time, operations/rate", self._moments(worker)[0], above=0)
-            except ValueError as error:
+            except ArgumentError as error:
                 raise ProfileError(f"{self.source}: worker[{i + 1}].rate: {error}") from None
 
     @cached_property
@@ -210,7 +212,7 @@ class Profile:
             assert worker.std is not None
             return worker.mean, worker.std
         assert self.job.operations is not None
-        # stream, ruling 2: Exp(mu/C) is a rate, so the mean task time is C/mu
+        # stream, note 2: Exp(mu/C) is a rate, so the mean task time is C/mu
         return (self.job.operations / worker.rate,) * 2
 
     @property
@@ -225,7 +227,7 @@ class Profile:
     def with_speeds(self, speeds: Speeds) -> "Profile":
         """Return the same job and names with other means, deviations and links."""
         if len(speeds) != len(self.workers):
-            raise ValueError(f"speeds: {len(speeds)} workers are not allowed; must be {len(self.workers)}")
+            raise ArgumentError(f"speeds: {len(speeds)} workers are not allowed; must be {len(self.workers)}")
         columns = zip(self.workers, speeds.mean, speeds.std, speeds.link, strict=True)
         workers = tuple(
             replace(worker, mean=float(mean), std=float(std), link=float(link), rate=None)

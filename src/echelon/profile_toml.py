@@ -22,7 +22,7 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from echelon.errors import ProfileError
+from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Arrivals, Job, Profile, Worker
 
 _T = TypeVar("_T")
@@ -115,7 +115,7 @@ def _interarrival(table: Any, source: str) -> Arrivals:
         return _named(lambda: Arrivals.recorded(table["times"]), source, where)
     _known(table, ("mean", "second"), source, where)
     _needed(table, ("mean", "second"), source, where)
-    return _named(lambda: Arrivals(table["mean"], table["second"]), source, where)
+    return _named(lambda: Arrivals(mean=table["mean"], second=table["second"]), source, where)
 
 
 def _worker(table: Mapping[str, Any], where: str, source: str) -> Worker:
@@ -132,7 +132,7 @@ def _named(make: Callable[[], _T], source: str, where: str) -> _T:
     """Run a constructor; put the file and the table before the key that its ValueError names."""
     try:
         return make()
-    except ValueError as error:
+    except ArgumentError as error:
         raise ProfileError(f"{source}: {where}{error}") from None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from echelon import checks
+from echelon.errors import ArgumentError
 from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Speeds
 from echelon.schemes import any_k, split_rows
@@ -17,7 +18,7 @@ from echelon.theory import metric, mismatch
 CostModel = Callable[[int, int], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
     """Code parameters: any `critical` of `tasks` rows are enough; the cost model says what a row costs."""
 
@@ -40,24 +41,24 @@ def fixed_work(critical: int, tasks: int) -> float:
 
 
 def gradient_work(critical: int, tasks: int) -> float:
-    """Return d/n with d = n - K + 1: what a row of an exact gradient code touches (stream, ruling 14)."""
+    """Return d/n with d = n - K + 1: what a row of an exact gradient code touches (stream, note 14)."""
     return (tasks - critical + 1) / tasks
 
 
 COSTS: dict[str, CostModel] = {"fixed": fixed_work, "gradient": gradient_work}
 
 
-def codes(criticals: Iterable[int], redundancies: Iterable[float]) -> list[Code]:
+def code_grid(criticals: Iterable[int], redundancies: Iterable[float]) -> list[Code]:
     """Return the codes of a grid of K and Omega, each (K, n) once.
 
-    >>> codes([2], [1.0, 1.5, 1.6])
+    >>> code_grid([2], [1.0, 1.5, 1.6])
     [Code(critical=2, tasks=2), Code(critical=2, tasks=3)]
     """
     omegas = [checks.number("redundancy", omega, least=1) for omega in redundancies]
     shapes = dict.fromkeys(
         (checks.whole("critical", k, least=1), round(k * omega)) for k in criticals for omega in omegas
     )
-    return [Code(k, n) for k, n in shapes]
+    return [Code(critical=k, tasks=n) for k, n in shapes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def recode(profile: Profile, code: Code, cost: CostModel = fixed_work) -> Profil
 def algorithm1(profile: Profile, grid: Sequence[Code], *, cost: CostModel = fixed_work) -> list[Trial]:
     """Return the codes with their Theorem 2 splits, least mismatch (10) over all workers first (Algorithm 1).
 
-    Mismatch knows nothing of purging, so the order says little about Omega (ruling 12); use `best_code`.
+    Mismatch knows nothing of purging, so the order says little about Omega (note 12); use `best_code`.
     """
     trials = []
     for code in _some(grid):
@@ -108,7 +109,10 @@ def best_code(
     purge: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trial]:
-    """Return the codes, smallest exact delay first; unstable ones come last, by their service time."""
+    """Return the codes, smallest mean delay first; unstable ones come last, by their service time.
+
+    Each trial's `Prediction` says whether its delay is exact.
+    """
     grid = _some(grid)
     trials = []
     for i, code in enumerate(grid):
@@ -129,7 +133,7 @@ def _by_delay(trial: Trial) -> tuple[float, float]:
 
 def _some(grid: Sequence[Code]) -> list[Code]:
     if not grid:
-        raise ValueError("grid: empty is not allowed; must hold at least one code")
+        raise ArgumentError("grid: empty is not allowed; must hold at least one code")
     return list(grid)
 
 
@@ -138,4 +142,4 @@ def default_grid(profile: Profile) -> list[Code]:
     k = profile.job.critical
     criticals = sorted({max(1, round(k * 2 ** (i / 2))) for i in range(-4, 5)})
     redundancies = {1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, profile.job.redundancy}
-    return codes(criticals, sorted(redundancies))
+    return code_grid(criticals, sorted(redundancies))

@@ -47,15 +47,14 @@ def event_loop(plan, links, drawn, purge):
 @st.composite
 def plans(draw):
     """Plans with several slots, rows in several lanes, empty lanes and unequal costs."""
-    slots = [
-        Slot(rows, draw(st.integers(1, rows))) for rows in draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
-    ]
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    slots = [Slot(rows=rows, threshold=draw(st.integers(1, rows))) for rows in sizes]
     lanes = [[] for _ in range(draw(st.integers(1, 4)))]
     for s, slot in enumerate(slots):
         for row in range(slot.rows):
             for _ in range(draw(st.integers(1, 2))):
                 cost = draw(st.sampled_from([1.0, 1.0, 2.5]))
-                lanes[draw(st.integers(0, len(lanes) - 1))].append(Task(s, row, cost))
+                lanes[draw(st.integers(0, len(lanes) - 1))].append(Task(slot=s, row=row, cost=cost))
     return Plan(slots, lanes)
 
 

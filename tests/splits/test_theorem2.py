@@ -29,7 +29,7 @@ def by_bisection(speeds: Speeds, tasks: int, gamma: float) -> tuple[float, np.nd
     return high, np.array([kappa(high, *row) for row in rows])
 
 
-def test_example_2_as_ruled(example2):
+def test_the_numbers_of_example_2(example2):
     split = theorem2(example2.speeds, 55, 1.0)
     assert split.counts.tolist() == [13, 18, 7, 3, 14]
     assert split.theta == pytest.approx(1.33065, abs=5e-6)

@@ -3,8 +3,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.profile import Speeds
-from echelon.theory import kingman, lower_bound, metric, mismatch, pollaczek_khinchine, queue_delay, service_moments
+from echelon.profile import Arrivals, Speeds
+from echelon.theory import (
+    kingman,
+    lower_bound,
+    metric,
+    mismatch,
+    pollaczek_khinchine,
+    queue_delay,
+    queued_bound,
+    service_moments,
+)
 
 
 @given(load=st.floats(0.01, 0.99), rate=st.floats(0.1, 10))
@@ -24,7 +33,8 @@ def test_kingman_is_exact_for_poisson_arrivals(load, gap, spread):
 
 def test_a_service_as_long_as_the_gap_is_unstable():
     for poisson in (True, False):
-        said = queue_delay(gap_mean=2.0, gap_second=8.0, poisson=poisson, service_mean=2.0, service_second=5.0)
+        arrivals = Arrivals(mean=2.0, second=8.0, poisson_process=poisson)
+        said = queue_delay(arrivals, 2.0, 5.0)
         assert said.mean == np.inf
         assert not said.stable
 
@@ -61,7 +71,7 @@ def test_mismatch_over_all_workers_counts_who_is_idle():
 def test_the_bound_of_example_2(example2):
     bound = lower_bound(example2.speeds, 50, 50)
     assert bound == pytest.approx(33.928, abs=5e-4)
-    assert pollaczek_khinchine(0.01, bound, bound**2) == pytest.approx(42.640, abs=5e-4)
+    assert queued_bound(example2.job.arrivals, bound) == pytest.approx(42.640, abs=5e-4)
 
 
 def test_unstable_means_no_finite_delay_and_the_other_way_round():
@@ -69,12 +79,7 @@ def test_unstable_means_no_finite_delay_and_the_other_way_round():
     for gap in np.arange(1.0, 400.0):
         for service in (np.nextafter(gap, 0), gap, np.nextafter(gap, np.inf)):
             for poisson in (True, False):
-                said = queue_delay(
-                    gap_mean=gap,
-                    gap_second=2 * gap**2,
-                    poisson=poisson,
-                    service_mean=service,
-                    service_second=service**2,
-                )
+                arrivals = Arrivals(mean=gap, second=2 * gap**2, poisson_process=poisson)
+                said = queue_delay(arrivals, service, service**2)
                 assert said.stable == np.isfinite(said.mean)
                 assert said.stable or service >= gap * (1 - 1e-15)

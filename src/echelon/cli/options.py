@@ -23,7 +23,7 @@ Law = Annotated[
     typer.Option(
         "--delay",
         metavar="LAW",
-        help=f"Law of all task times, fitted to each mean and std: {', '.join(DELAYS)}.",
+        help=f"Law of all task times, fitted to each mean (and std, where the family can): {', '.join(DELAYS)}.",
         show_default=False,
     ),
 ]

@@ -14,7 +14,7 @@ from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Speeds
 from echelon.schemes import any_k, split_rows
 from echelon.splits import Split
-from echelon.theory import lower_bound, metric, mismatch, queue_delay
+from echelon.theory import lower_bound, metric, mismatch, queued_bound
 
 
 def plan(
@@ -55,8 +55,8 @@ def plan_report(
     job, speeds = profile.job, profile.speeds
     split = split_rows(profile, rule, tasks=tasks, purge=purge, laws=laws)
     lanes = any_k(split.counts, job.critical)
-    awaited = predict(lanes, profile, purge=False, laws=laws)
-    main = predict(lanes, profile, laws=laws) if purge else awaited
+    unpurged = predict(lanes, profile, purge=False, laws=laws)
+    main = predict(lanes, profile, laws=laws) if purge else unpurged
     metrics = metric(speeds, split.counts, job.gamma)
     active = split.counts > 0
     used = Speeds(speeds.mean[active], speeds.std[active], speeds.link[active])
@@ -78,27 +78,15 @@ def plan_report(
         "method": main.method,
         "formula": main.formula,
         "bound": bound,
-        "bound_queued": _queued(profile, bound),
+        "bound_queued": queued_bound(job.arrivals, bound),
         "bound_active": bound_active,
-        "bound_active_queued": _queued(profile, bound_active),
+        "bound_active_queued": queued_bound(job.arrivals, bound_active),
         "stable": main.stable,
-        "unpurged": _brief(awaited),
+        "unpurged": _brief(unpurged),
         "mismatch": mismatch(metrics),
         "mismatch_active": mismatch(metrics[active]),
     }
     return report, split
-
-
-def _queued(profile: Profile, service: float) -> float:
-    """Return the delay of a queue whose service always takes the bound (ruling 6)."""
-    gaps = profile.job.arrivals
-    return queue_delay(
-        gap_mean=gaps.mean,
-        gap_second=gaps.second,
-        poisson=gaps.poisson_process,
-        service_mean=service,
-        service_second=service**2,
-    ).mean
 
 
 def _brief(seen: Prediction) -> dict[str, Any]:
@@ -117,7 +105,7 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
         useless = f"; {', '.join(enlarged.useless)} can't help: their links alone take too long"
         out.print(f"Pool: {said}{useless if enlarged.useless else ''}.", markup=False)
         if not enlarged.stable:
-            out.print("[bold]No worker of the pool makes the queue stable.[/bold]")
+            out.print("[bold]No worker was found in the pool that makes the queue stable.[/bold]")
     print_table(
         f"{split.tasks} rows, any {profile.job.critical} of which end an iteration; {split.active} workers active",
         ["worker", "rows", "real", "task mean (s)", "link (s)", "metric"],
@@ -128,16 +116,16 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
             )
         ],
     )
-    awaited = report["unpurged"]
+    unpurged = report["unpurged"]
     error = f" ± {show(report['delay_error'])}" if report["delay_method"] == "sampled" else ""
     print_table(
         f"Prediction (iteration {report['method']}; delay {report['delay_method']}, by {report['formula']})",
         ["", "as planned", "no purging"],
         [
-            ["iteration, mean (s)", show(report["iteration_mean"], 4), show(awaited["iteration_mean"], 4)],
+            ["iteration, mean (s)", show(report["iteration_mean"], 4), show(unpurged["iteration_mean"], 4)],
             ["job in service, mean (s)", show(report["service_mean"]), ""],
-            ["job delay, mean (s)", show(report["delay"]) + error, show(awaited["delay"])],
-            ["stable", _yes(report["stable"]), _yes(awaited["stable"])],
+            ["job delay, mean (s)", show(report["delay"]) + error, show(unpurged["delay"])],
+            ["stable", _yes(report["stable"]), _yes(unpurged["stable"])],
             ["lower bound (9), all workers (s)", show(report["bound"]), ""],
             ["… with its queue (s)", show(report["bound_queued"]), ""],
             ["lower bound (9), active workers (s)", show(report["bound_active"]), ""],

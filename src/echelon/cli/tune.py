@@ -8,7 +8,7 @@ from echelon import checks
 from echelon.cli.console import print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, NoPurge, Rule
 from echelon.files import read_profile
-from echelon.tune import COSTS, Trial, algorithm1, best_code, codes, default_grid
+from echelon.tune import COSTS, Trial, algorithm1, best_code, code_grid, default_grid
 
 
 def tune(
@@ -30,12 +30,12 @@ def tune(
     no_purge: NoPurge = False,
     json: AsJson = False,
 ) -> None:
-    """Search the code parameters K and Omega on the exact delay; Algorithm 1 of the paper stands beside it."""
+    """Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it."""
     profile = read_profile(file)
     model = COSTS[checks.one_of("cost", cost, COSTS)]
     grid = default_grid(profile)
     if critical or redundancy:
-        grid = codes(
+        grid = code_grid(
             critical or sorted({code.critical for code in grid}),
             redundancy or sorted({code.redundancy for code in grid if code.critical == profile.job.critical}),
         )
@@ -53,9 +53,10 @@ def tune(
             }
         )
         return
+    methods = {trial.prediction.delay_method for trial in found if trial.prediction is not None}
     rows = [("" if i else "best", trial) for i, trial in enumerate(found[:top])]
     print_table(
-        f"{len(found)} codes by exact delay; the work of a row is {cost}",
+        f"{len(found)} codes by mean delay ({', '.join(sorted(methods))}); the work of a row is {cost}",
         ["", "K", "Omega", "rows", "active", "iteration (s)", "delay (s)", "mismatch (10)"],
         [_cells(label, trial) for label, trial in [*rows, ("Algorithm 1", chosen)]],
     )
@@ -74,7 +75,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "delay": trial.prediction.delay,
         "stable": trial.prediction.stable,
         "mismatch": trial.mismatch,
-        "method": trial.prediction.method,
+        "method": trial.prediction.delay_method,
     }
 
 

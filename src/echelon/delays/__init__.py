@@ -14,7 +14,7 @@ from echelon.delays.pareto import Pareto
 from echelon.delays.shifted_exponential import ShiftedExponential
 from echelon.delays.straggler import Straggler
 from echelon.delays.trace import Trace
-from echelon.errors import ProfileError
+from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Arrivals, Profile
 
 DELAYS: dict[str, type[Delay]] = {
@@ -48,7 +48,9 @@ __all__ = [
 
 
 def fit(law: str, mean: float, std: float, /, **parameters: Any) -> Delay:
-    """Return the member of a registered family that has this mean and standard deviation.
+    """Return the member of a registered family that has this mean, and this standard deviation where it can.
+
+    A family of one parameter (exponential, constant times, a record) keeps its own spread.
 
     >>> fit("shifted_exponential", 1.0, 0.25)
     ShiftedExponential(shift=0.75, rate=4.0)
@@ -59,7 +61,7 @@ def fit(law: str, mean: float, std: float, /, **parameters: Any) -> Delay:
     try:
         return DELAYS[law].fit(mean, std, **parameters)
     except TypeError as error:
-        raise ValueError(f"parameters: {parameters!r} are not allowed for law {law}: {error}") from None
+        raise ArgumentError(f"parameters: {parameters!r} are not allowed for law {law}: {error}") from None
 
 
 def task_laws(profile: Profile, law: str | None = None) -> list[Delay]:
@@ -70,7 +72,7 @@ def task_laws(profile: Profile, law: str | None = None) -> list[Delay]:
         named, parameters = (worker.law, worker.parameters) if law is None else (law, {})
         try:
             laws.append(fit(named, float(mean), float(std), **parameters))
-        except ValueError as error:
+        except ArgumentError as error:
             raise ProfileError(f"{profile.source}: worker[{i + 1}].{error}") from None
     return laws
 
@@ -93,5 +95,5 @@ def per_worker(laws: Delay | Sequence[Delay], workers: int) -> list[Delay]:
     """Return one law a worker; a single law stands for all of them."""
     listed = [laws] * workers if isinstance(laws, Delay) else list(laws)
     if len(listed) != workers or not all(isinstance(law, Delay) for law in listed):
-        raise ValueError(f"laws: {len(listed)} given; must be one Delay, or {workers} of them, one a worker")
+        raise ArgumentError(f"laws: {len(listed)} given; must be one Delay, or {workers} of them, one a worker")
     return listed

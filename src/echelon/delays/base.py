@@ -37,7 +37,7 @@ class Delay(ABC):
     @classmethod
     @abstractmethod
     def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
-        """Return the member of the family that has this mean and standard deviation."""
+        """Return the member of the family that has this mean, and this standard deviation where it can."""
 
     @property
     def closed(self) -> bool:

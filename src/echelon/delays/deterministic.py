@@ -11,7 +11,7 @@ from echelon.arrays import FloatArray
 from echelon.delays.base import Delay, sums_from
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Deterministic(Delay):
     """Every task takes `time`.
 

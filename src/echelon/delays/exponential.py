@@ -12,12 +12,12 @@ from echelon.arrays import FloatArray
 from echelon.delays.base import Delay
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Exponential(Delay):
     """Task times with P(T > t) = exp(-rate * t).
 
     The number of tasks done by time t is Poisson, so the sum of k tasks has
-    P(S_k <= t) = P(Poisson(rate * t) >= k) (stream, section IV with ruling 8).
+    P(S_k <= t) = P(Poisson(rate * t) >= k) (stream, section IV with note 8).
 
     >>> Exponential(rate=0.5).sums(range(0, 3), np.array([2.0])).round(4).tolist()
     [[1.0, 0.6321, 0.2642]]

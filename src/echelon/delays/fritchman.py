@@ -14,7 +14,7 @@ from echelon.delays.gamma import Gamma
 from echelon.delays.straggler import healthy_law, slowed_moments
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fritchman(Delay):
     """A worker is slow for whole bursts of rounds, `slowdown` times slower than its `base` law.
 

@@ -14,7 +14,7 @@ from echelon.delays.deterministic import Deterministic
 from echelon.delays.exponential import Exponential
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gamma(Delay):
     """Task times with a gamma law of the given `shape` and `scale`; sums of k tasks have shape k * shape.
 

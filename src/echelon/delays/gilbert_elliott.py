@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from echelon.delays.fritchman import Fritchman
+from echelon.errors import ArgumentError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GilbertElliott(Fritchman):
     """Fritchman's chain with one bad state: good turns bad with `enter`, bad turns good with `leave`.
 
@@ -19,4 +20,4 @@ class GilbertElliott(Fritchman):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.states != 1:
-            raise ValueError(f"states: {self.states} is not allowed; a Gilbert-Elliott chain has 1 bad state")
+            raise ArgumentError(f"states: {self.states} is not allowed; a Gilbert-Elliott chain has 1 bad state")

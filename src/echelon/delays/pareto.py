@@ -9,9 +9,10 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays.base import Delay
+from echelon.errors import ArgumentError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pareto(Delay):
     """Task times with P(T > t) = (scale/t)^shape for t >= scale; needs shape > 1, or there is no mean.
 
@@ -42,7 +43,7 @@ class Pareto(Delay):
     def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
         """Return shape 1 + sqrt(1 + (mean/std)^2), always > 2, and the scale that gives the mean."""
         if not std > 0:
-            raise ValueError(f"std: {std!r} is not allowed; must be > 0 for a Pareto law")
+            raise ArgumentError(f"std: {std!r} is not allowed; must be > 0 for a Pareto law")
         shape = 1 + float(np.sqrt(1 + (mean / std) ** 2))
         return cls(shape=shape, scale=mean * (shape - 1) / shape, **parameters)
 

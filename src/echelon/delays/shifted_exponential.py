@@ -10,9 +10,10 @@ from scipy.special import gammainc
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays.base import Delay, sums_from
+from echelon.errors import ArgumentError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShiftedExponential(Delay):
     """Task times `shift` + Exp(`rate`); a sum of k is k * shift plus a gamma variable of shape k.
 
@@ -46,7 +47,7 @@ class ShiftedExponential(Delay):
     def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
         """Return shift mean - std and rate 1/std; needs 0 < std <= mean."""
         if not 0 < std <= mean:
-            raise ValueError(f"std: {std!r} is not allowed; must be > 0 and at most the mean, {mean!r}")
+            raise ArgumentError(f"std: {std!r} is not allowed; must be > 0 and at most the mean, {mean!r}")
         return cls(shift=mean - std, rate=1 / std, **parameters)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:

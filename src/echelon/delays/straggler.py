@@ -10,6 +10,7 @@ from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays.base import Delay
 from echelon.delays.gamma import Gamma
+from echelon.errors import ArgumentError
 
 
 def slowed_moments(base: Delay, share: float, slowdown: float) -> tuple[float, float]:
@@ -26,11 +27,11 @@ def healthy_law(mean: float, std: float, share: float, slowdown: float) -> Delay
     # rounding leaves about 1e-16 of the mean's square where a constant healthy task is meant
     if variance < -1e-12 * mean**2:
         least = float(np.sqrt(healthy**2 * (1 + share * (slowdown**2 - 1)) - mean**2))
-        raise ValueError(f"std: {std!r} is not allowed; slow rounds alone give {least:g}, so at least that")
+        raise ArgumentError(f"std: {std!r} is not allowed; slow rounds alone give {least:g}, so at least that")
     return Gamma.fit(healthy, float(np.sqrt(variance)) if variance > 1e-12 * mean**2 else 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Straggler(Delay):
     """All tasks of a round are `slowdown` times slower with the given `probability`; `base` is a healthy task.
 

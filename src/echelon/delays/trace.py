@@ -10,6 +10,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.delays.base import Delay
+from echelon.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,10 @@ class Trace(Delay):
 
     times: tuple[float, ...]
 
-    def __init__(self, times: Sequence[float]) -> None:
+    def __init__(self, *, times: Sequence[float]) -> None:
         kept = tuple(checks.number(f"times[{i}]", time, least=0) for i, time in enumerate(times))
         if not kept or sum(kept) == 0:
-            raise ValueError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
+            raise ArgumentError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
         object.__setattr__(self, "times", kept)
         object.__setattr__(self, "_record", np.array(kept))
 

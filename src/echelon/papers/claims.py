@@ -6,6 +6,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from echelon.simulation import Interval
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -43,12 +45,14 @@ def table(claims: Sequence[Claim]) -> "Table":
     return shown
 
 
-def markdown(claims: Sequence[Claim]) -> str:
-    """Return the claims as a Markdown table."""
-    names = [field.name for field in fields(Claim)]
-    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(astuple(claim)) + " |" for claim in claims]
-    return "\n".join(lines)
+def told(value: Interval, digits: int = 2) -> str:
+    """Return a mean with its interval, for a claim."""
+    return f"{value.mean:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def write_claims(path: Path, claims: Sequence[Claim]) -> None:
+    """Write the claims as CSV, a column a field."""
+    write_csv(path, [field.name for field in fields(Claim)], [astuple(claim) for claim in claims])
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

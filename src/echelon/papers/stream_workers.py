@@ -1,8 +1,9 @@
 """The workers of the stream paper: Example 2 as printed, and our own draws where the paper prints none.
 
 The paper shows its workers in Figs. 2 and 5 without numbers, and those of Fig. 4 not at all. The draws below are
-seeded and chosen so that what the text says of them holds: with five workers the uniform split is unstable in
-Fig. 3 and stable in Fig. 4; with a hundred, about a third are active at K = 350 and theta is of the size of 650.
+seeded. Their ranges were chosen to be of the kind that the text describes: with five workers the uniform split is
+mostly unstable in Fig. 3 and mostly stable in Fig. 4; with a hundred, about a third are active at K = 350 and theta
+is of the size of 650. A claim that depends on the draw is therefore checked over many, or not judged.
 """
 
 import numpy as np

@@ -5,6 +5,7 @@ from itertools import accumulate
 
 from echelon import checks
 from echelon.arrays import IntArray
+from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
 
 MOST_ROWS = 10**6  # a plan holds every task; a round of more is a slip of the pen
@@ -21,7 +22,7 @@ def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:
     sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(counts)]
     rows = sum(sizes)
     if not critical <= rows <= MOST_ROWS:
-        raise ValueError(f"counts: they sum to {rows}; must reach critical, {critical}, and be at most {MOST_ROWS}")
+        raise ArgumentError(f"counts: they sum to {rows}; must reach critical, {critical}, and be at most {MOST_ROWS}")
     ends = accumulate(sizes)
-    lanes = [[Task(0, row) for row in range(end - size, end)] for size, end in zip(sizes, ends, strict=True)]
+    lanes = [[Task(slot=0, row=row) for row in range(end - size, end)] for size, end in zip(sizes, ends, strict=True)]
     return Plan([Slot(rows=rows, threshold=critical)], lanes)

@@ -6,7 +6,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.delays import Delay, task_laws
-from echelon.errors import NoClosedForm
+from echelon.errors import ArgumentError, NoClosedForm
 from echelon.profile import Profile
 from echelon.splits import SPLITS, Split, best
 from echelon.theory import SplitScore, queue_delay, service_moments
@@ -24,8 +24,9 @@ def split_rows(
 ) -> Split:
     """Return how many rows each worker of the profile gets, K*Omega in all unless `tasks` says otherwise.
 
-    ``best`` starts from Theorem 2 and exchanges rows while that lowers the exact mean delay (the mean
-    iteration while the queue is unstable); it needs task laws with closed sums.
+    ``best`` starts from Theorem 2 and exchanges rows while that lowers the mean delay, from the exact moments of
+    an iteration by the formula that fits the arrivals (the mean iteration while the queue is unstable); it needs
+    task laws with closed sums.
 
     >>> from echelon.profile import Arrivals, Job, Worker
     >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.01))
@@ -36,7 +37,7 @@ def split_rows(
     job = profile.job
     tasks = job.tasks if tasks is None else checks.whole("tasks", tasks, least=1)
     if tasks < job.critical:
-        raise ValueError(f"tasks: {tasks} is not allowed; must be at least critical, {job.critical}")
+        raise ArgumentError(f"tasks: {tasks} is not allowed; must be at least critical, {job.critical}")
     if rule != "best":
         return SPLITS[rule](profile.speeds, tasks, job.gamma)
     laws = task_laws(profile) if laws is None else laws
@@ -50,15 +51,7 @@ def _best(profile: Profile, laws: Sequence[Delay], start: Split, purge: bool) ->
     links = profile.speeds.link
 
     def delay(mean: float, second: float) -> float:
-        service_mean, service_second = service_moments(mean, second, job.iterations)
-        said = queue_delay(
-            gap_mean=job.arrivals.mean,
-            gap_second=job.arrivals.second,
-            poisson=job.arrivals.poisson_process,
-            service_mean=service_mean,
-            service_second=service_second,
-        )
-        return said.mean
+        return queue_delay(job.arrivals, *service_moments(mean, second, job.iterations)).mean
 
     critical = job.critical if purge else start.tasks
     score = SplitScore(laws, links, start.counts, critical, delay)

@@ -8,11 +8,12 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.delays import task_laws
+from echelon.errors import ArgumentError
 from echelon.estimate import SpeedEstimator
 from echelon.profile import Profile
 from echelon.schemes import any_k, split_rows
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.stream import generators
+from echelon.simulation.seeds import generators
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def closed_loop(
     for i in range(plans):
         real = truth(i) if callable(truth) else truth
         if len(real.workers) != len(declared.workers):
-            raise ValueError(f"truth: {len(real.workers)} workers; must be {len(declared.workers)}, as declared")
+            raise ArgumentError(f"truth: {len(real.workers)} workers; must be {len(declared.workers)}, as declared")
         split = split_rows(believed, rule, purge=purge)
         sampler = RoundSampler(
             any_k(split.counts, declared.job.critical), task_laws(real), real.speeds.link, purge=purge

@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 from echelon.arrays import FloatArray, IntArray
 from echelon.delays import Delay, per_worker
+from echelon.errors import ArgumentError
 from echelon.plan import Plan
 
 
@@ -48,7 +49,7 @@ class RoundSampler:
         self.laws = per_worker(laws, workers)
         self.links = np.asarray(links, dtype=np.float64)
         if self.links.shape != (workers,):
-            raise ValueError(f"links: shape {self.links.shape} is not allowed; must be ({workers},), one a lane")
+            raise ArgumentError(f"links: shape {self.links.shape} is not allowed; must be ({workers},), one a lane")
         self.purge = purge
         self._active = [p for p in range(workers) if plan.lanes[p]]
         if not purge:
@@ -84,7 +85,7 @@ class RoundSampler:
         return Rounds(ends.reshape(shape[:2]), busy.reshape(shape), done.reshape(shape)), after
 
     def _arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
-        """Write the arrivals of the last tasks of lane p, link + T_1 + … + T_j (stream, ruling 1)."""
+        """Write the arrivals of the last tasks of lane p, link + T_1 + … + T_j (stream, note 1)."""
         if not self.plan.unit_costs:
             times *= self.plan.costs[p]
         head = times.shape[1] - self._tails[p]

@@ -4,20 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import SFC64, Generator, SeedSequence
+from numpy.random import Generator
 from scipy.special import stdtrit
 
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, arrival_law, task_laws
+from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.simulation.queueing import departures
 from echelon.simulation.rounds import RoundSampler
+from echelon.simulation.seeds import generators
 from echelon.theory import TabulatedCdf
 
 CONFIDENCE = 0.99
-_CHUNK = 1 << 17  # task times drawn at once: they and what is made of them stay in the second-level cache
+CHUNK = 1 << 17  # task times drawn at once: they and what is made of them stay in the second-level cache
 _MOST_JOBS = 10**8  # the delay of every job is kept
 
 Progress = Callable[[int, int], None]
@@ -73,12 +75,6 @@ class StreamResult:
         return float(np.percentile(self.delays, percent))
 
 
-def generators(seed: int) -> tuple[Generator, Generator]:
-    """Return independent generators for arrivals and for services, so that arrivals outlast a change of split."""
-    children = SeedSequence(checks.whole("seed", seed, least=0)).spawn(2)
-    return Generator(SFC64(children[0])), Generator(SFC64(children[1]))
-
-
 def simulate(
     plan: Plan,
     profile: Profile,
@@ -89,19 +85,18 @@ def simulate(
     purge: bool = True,
     warmup: int = 0,
     laws: Delay | Sequence[Delay] | None = None,
-    gaps: Delay | None = None,
     progress: Progress | None = None,
 ) -> StreamResult:
     """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
 
     Every task is sampled. Each seed starts with an empty queue; the first `warmup` jobs of each are run but
-    not counted. `laws` and `gaps` take the place of what the profile says of tasks and of times between jobs.
+    not counted. `laws` take the place of what the profile says of tasks.
     `progress` is called with (rounds done, rounds in all).
     """
     sampler = RoundSampler(plan, task_laws(profile) if laws is None else laws, profile.speeds.link, purge=purge)
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
     gap_rng, rng = generators(seed)
-    arrivals = _arrivals(profile, gaps, jobs + warmup, seeds, gap_rng)
+    arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     services, busy = _run(sampler, profile.job.iterations, jobs + warmup, seeds, rng, progress)
     return _result(arrivals, services, busy, profile.job.iterations, warmup)
 
@@ -114,7 +109,6 @@ def simulate_law(
     seeds: int = 200,
     seed: int = 1,
     warmup: int = 0,
-    gaps: Delay | None = None,
 ) -> StreamResult:
     """Return delays alone, each iteration drawn at once from its exact law: the quick path.
 
@@ -123,9 +117,9 @@ def simulate_law(
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
     iterations = profile.job.iterations
     gap_rng, rng = generators(seed)
-    arrivals = _arrivals(profile, gaps, jobs + warmup, seeds, gap_rng)
+    arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     services = np.empty(arrivals.size)
-    step = max(1, _CHUNK // iterations)
+    step = max(1, CHUNK // iterations)
     for at in range(0, services.size, step):
         some = services[at : at + step]
         law.sample((len(some), iterations), rng).sum(axis=1, out=some)
@@ -136,12 +130,12 @@ def _sizes(jobs: int, seeds: int, warmup: int) -> tuple[int, int, int]:
     jobs, seeds = checks.whole("jobs", jobs, least=1), checks.whole("seeds", seeds, least=1)
     warmup = checks.whole("warmup", warmup, least=0)
     if (jobs + warmup) * seeds > _MOST_JOBS:
-        raise ValueError(f"jobs: {jobs + warmup} times {seeds} seeds are not allowed; must be at most {_MOST_JOBS}")
+        raise ArgumentError(f"jobs: {jobs + warmup} times {seeds} seeds are not allowed; must be at most {_MOST_JOBS}")
     return jobs, seeds, warmup
 
 
-def _arrivals(profile: Profile, gaps: Delay | None, jobs: int, seeds: int, rng: Generator) -> FloatArray:
-    law = arrival_law(profile.job.arrivals) if gaps is None else gaps
+def _arrivals(profile: Profile, jobs: int, seeds: int, rng: Generator) -> FloatArray:
+    law = arrival_law(profile.job.arrivals)
     # consecutive gaps lie along the axis on which a law keeps its memory
     times = law.sample((seeds, jobs, 1), rng)[..., 0]
     return np.cumsum(times, axis=1, out=times)
@@ -157,7 +151,7 @@ def _run(
 ) -> tuple[FloatArray, FloatArray]:
     """Return service times (seeds, jobs) and the total computing time of each worker, in chunks of rounds."""
     rounds = jobs * iterations
-    fit = max(1, _CHUNK // sampler.plan.tasks)
+    fit = max(1, CHUNK // sampler.plan.tasks)
     together = max(1, min(seeds, fit // rounds))
     services = np.zeros((seeds, jobs))
     busy = np.zeros(len(sampler.plan.lanes))

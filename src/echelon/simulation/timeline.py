@@ -11,7 +11,7 @@ from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.simulation.queueing import departures
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.stream import generators
+from echelon.simulation.seeds import generators
 
 
 @dataclass(frozen=True, slots=True)

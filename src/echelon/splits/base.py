@@ -7,7 +7,7 @@ import numpy as np
 from echelon.arrays import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """How many rows each worker gets: `counts` whole, `real` before rounding; `theta` where a rule has one."""
 

@@ -15,10 +15,10 @@ def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0) -> Split:
 
     Worker p gets kappa_p rows such that c + gamma c^2 + b kappa + gamma m^2 kappa^2 = theta, or none where
     c + gamma c^2 >= theta, with b = m + 2 gamma c m + gamma sigma^2 (stream, (5) and Theorem 2); theta is
-    the number at which the rows sum to `tasks`.
+    the number at which the rows sum to `tasks`. Tasks of a lane are taken to be independent.
 
     Differs from paper: evaluated as 2d / (b + sqrt(b^2 + 4 gamma m^2 d)), d = (theta - a)^+, since the printed
-    form cancels for small gamma (ruling 4); rounded by largest remainder (ruling 5).
+    form cancels for small gamma (note 4); rounded by largest remainder (note 5).
 
     >>> split = theorem2(Speeds(np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.zeros(2)), tasks=6)
     >>> split.counts.tolist(), split.active

@@ -1,6 +1,6 @@
 """Exact predictions: the law of an iteration, the queue, the paper's bounds."""
 
-from echelon.theory.bounds import lower_bound, metric, mismatch
+from echelon.theory.bounds import lower_bound, metric, mismatch, queued_bound
 from echelon.theory.iteration import iteration_cdf, iteration_law
 from echelon.theory.queue import QueueDelay, kingman, pollaczek_khinchine, queue_delay, service_moments
 from echelon.theory.split_score import SplitScore
@@ -18,5 +18,6 @@ __all__ = [
     "mismatch",
     "pollaczek_khinchine",
     "queue_delay",
+    "queued_bound",
     "service_moments",
 ]

@@ -2,7 +2,7 @@
 
 At time t worker p still misses M_p = kappa_p - N_p(t) of its rows, independently of the others, and the
 iteration is over once the missing ones are at most n - K. So P(T <= t) is the lower part of a convolution of
-small mass functions (stream, ruling 8). Without purging all n rows are needed, n - K is 0, and the convolution
+small mass functions (stream, note 8). Without purging all n rows are needed, n - K is 0, and the convolution
 is the product of the workers' CDFs (stream, section IV).
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import ComplexArray, FloatArray, IntArray
+from echelon.errors import ArgumentError
 from echelon.theory.tabulated import TabulatedCdf
 
 _BLOCK = 1 << 21  # numbers held at once in a convolution
@@ -39,7 +40,7 @@ class TaskSums(Protocol):
 def missing_pmf(law: TaskSums, link: float, count: int, times: FloatArray, spare: int) -> FloatArray:
     """Return P(worker misses j of its `count` rows at t), shape (times, spare + 1), for j = 0 … spare.
 
-    A worker's j-th result arrives at link + T_1 + … + T_j (stream, ruling 1).
+    A worker's j-th result arrives at link + T_1 + … + T_j (stream, note 1).
     """
     low = max(count - spare, 0)
     # P(N >= k) for k = low … count + 1, the last of which counts for nothing: there is no such row
@@ -93,12 +94,12 @@ def _checked(
 ) -> tuple[FloatArray, IntArray]:
     links, counts = np.asarray(links, dtype=np.float64), np.asarray(counts, dtype=np.int64)
     if not len(laws) == len(links) == len(counts):
-        raise ValueError(f"counts: {len(counts)} given; must be one a law and a link, {len(laws)}, {len(links)}")
+        raise ArgumentError(f"counts: {len(counts)} given; must be one a law and a link, {len(laws)}, {len(links)}")
     if (counts < 0).any():
-        raise ValueError(f"counts: {counts.min()} is not allowed; must be whole numbers >= 0")
+        raise ArgumentError(f"counts: {counts.min()} is not allowed; must be whole numbers >= 0")
     checks.whole("critical", critical, least=1)
     if counts.sum() < critical:
-        raise ValueError(f"counts: they sum to {counts.sum()}; must reach critical, {critical}")
+        raise ArgumentError(f"counts: they sum to {counts.sum()}; must reach critical, {critical}")
     return links, counts
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from echelon import checks
+from echelon.profile import Arrivals
 
 
 def service_moments(mean: float, second: float, iterations: int) -> tuple[float, float]:
@@ -30,7 +31,7 @@ def pollaczek_khinchine(rate: float, mean: float, second: float) -> float:
 def kingman(gap_mean: float, gap_second: float, mean: float, second: float) -> float:
     """Return Kingman's approximation of the mean delay of a G/G/1 queue; inf where unstable (stream, (6)).
 
-    With Poisson arrivals, gap_second = 2 gap_mean^2, it is Pollaczek and Khinchine's number (ruling 10).
+    With Poisson arrivals, gap_second = 2 gap_mean^2, it is Pollaczek and Khinchine's number (note 10).
 
     >>> kingman(2.0, 8.0, 1.0, 2.0)
     2.0
@@ -54,17 +55,18 @@ class QueueDelay:
     exact: bool
 
 
-def queue_delay(
-    *, gap_mean: float, gap_second: float, poisson: bool, service_mean: float, service_second: float
-) -> QueueDelay:
+def queue_delay(arrivals: Arrivals, service_mean: float, service_second: float) -> QueueDelay:
     """Return the mean delay by the sharpest formula that the arrivals allow.
 
     Stable means E[Ts] < E[Ta]. Kingman's formula is an approximation in general, and so is said to be.
+
+    >>> queue_delay(Arrivals.poisson(0.5), 1.0, 2.0)
+    QueueDelay(mean=2.0, stable=True, formula='Pollaczek-Khinchine', exact=True)
     """
-    if poisson:
-        mean, formula = pollaczek_khinchine(1 / gap_mean, service_mean, service_second), "Pollaczek-Khinchine"
+    if arrivals.poisson_process:
+        mean, formula = pollaczek_khinchine(arrivals.rate, service_mean, service_second), "Pollaczek-Khinchine"
     else:
-        mean, formula = kingman(gap_mean, gap_second, service_mean, service_second), "Kingman"
-    # within rounding of E[Ts] = E[Ta] the two tests may differ: one that has no finite delay is not stable
-    stable = service_mean < gap_mean and mean < float("inf")
-    return QueueDelay(mean if stable else float("inf"), stable, formula, exact=poisson)
+        mean, formula = kingman(arrivals.mean, arrivals.second, service_mean, service_second), "Kingman"
+    # within rounding of E[Ts] = E[Ta] the two tests may differ; a queue of infinite load is not stable either
+    stable = service_mean < arrivals.mean and (mean < float("inf") or service_second == float("inf"))
+    return QueueDelay(mean if stable else float("inf"), stable, formula, exact=arrivals.poisson_process)

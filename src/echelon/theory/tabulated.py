@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.arrays import FloatArray
+from echelon.errors import ArgumentError
 
 _ORDER = 16  # degree of the polynomial on a panel
 _FINE = 96  # linear pieces a panel in the table that samples
@@ -76,7 +77,7 @@ class TabulatedCdf:
         values = self._cdf(steps)
         while values[-1] < 1 - _TAIL:
             if steps[-1] > start * 2.0**200:
-                raise ValueError("cdf: does not reach 1; the law has no finite range in floating point")
+                raise ArgumentError("cdf: does not reach 1; the law has no finite range in floating point")
             steps = steps[-1] * np.exp2(np.arange(1.0, 7.0))
             values = self._cdf(steps)
         reached, begun = int(np.argmax(values >= 1 - _TAIL)), int(np.argmax(values > _TAIL))
