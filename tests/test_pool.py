@@ -31,14 +31,16 @@ def test_a_pool_that_cannot_help_is_said_to_be_so(example2):
 def test_an_empty_pool_and_double_names(example2):
     weak = ec.Profile(example2.job, example2.workers[3:4])
     assert ec.add_until_stable(weak, []).added == ()
-    with pytest.raises(ec.ProfileError, match="names must differ"):
+    with pytest.raises(ec.ArgumentError, match="names must differ"):
         ec.add_until_stable(weak, [ec.Worker("w4", rate=1.0)])
 
 
-def test_the_pool_is_judged_with_the_tasks_and_the_law_that_the_plan_will_have():
+def test_the_pool_is_judged_with_the_tasks_and_the_laws_that_the_plan_will_have():
     job = ec.Job(critical=20, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(0.87))
     even = [ec.Worker(name, mean=0.1, std=0.01) for name in "abc"]
     profile = ec.Profile(job, even[:2])
     assert ec.add_until_stable(profile, even[2:]).added == ()
-    assert ec.add_until_stable(profile, even[2:], law="exponential").added == ("c",)
+    spread = profile.with_law("exponential")
+    assert ec.add_until_stable(spread, spread.workers[:0]).added == ()
+    assert ec.add_until_stable(spread, [ec.Worker("c", mean=0.1, std=0.01, law="exponential")]).added == ("c",)
     assert ec.add_until_stable(profile, even[2:], tasks=40, purge=False).added == ("c",)

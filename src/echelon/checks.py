@@ -1,7 +1,7 @@
 """Checks at the door: each names the argument, the value and what is allowed, or returns the value."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 
 from echelon.errors import ArgumentError
@@ -72,6 +72,21 @@ def _real(value: object) -> float:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def record(name: str, values: object) -> tuple[float, ...]:
+    """Return recorded times: a list of numbers >= 0, not all of them 0.
+
+    >>> record("times", [])
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: times: [] is not allowed; must be a list of times, one of them > 0
+    """
+    listed = list(values) if isinstance(values, Iterable) else []
+    kept = tuple(number(f"{name}[{i}]", time, least=0) for i, time in enumerate(listed))
+    if not any(kept):
+        raise ArgumentError(f"{name}: {values!r} is not allowed; must be a list of times, one of them > 0")
+    return kept
 
 
 def one_of(name: str, value: str, choices: Collection[str]) -> str:

@@ -48,10 +48,10 @@ def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str
             )
     for j, (arrival, left) in enumerate(zip(seen.arrivals, seen.departures, strict=True)):
         colour = colours[j % len(colours)]
-        axis.plot(arrival, len(names) - 0.35, marker="v", color=colour, clip_on=False, markersize=7)
-        axis.plot(left, len(names) - 0.35, marker="x", color=colour, clip_on=False, markersize=6)
+        axis.plot(arrival, len(names) - 0.1, marker="v", color=colour, clip_on=False, markersize=7)
+        axis.plot(left, len(names) - 0.45, marker="x", color=colour, clip_on=False, markersize=6)
     axis.set_yticks(range(len(names)), list(names)[::-1])
-    axis.set_ylim(-0.6, len(names) - 0.2)
+    axis.set_ylim(-0.6, len(names) + 0.1)
     axis.set_title(title, loc="left", fontsize=10)
     axis.set_xlabel("time (s); ▾ a job arrives, × it is delivered")
 
@@ -71,4 +71,5 @@ def draw_curves(
         axis.plot(x, np.where(np.isfinite(y), y, np.nan), label=name, **style)
     axis.set_xlabel(xlabel)
     axis.set_ylabel(ylabel)
-    axis.legend(frameon=False, fontsize=8)
+    if len(curves) > 1:
+        axis.legend(frameon=False, fontsize=8)

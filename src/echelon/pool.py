@@ -1,9 +1,11 @@
 """More workers for a queue that can't keep up: which of a pool to add, or that none helps."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from echelon.delays import task_laws
+from echelon.errors import ArgumentError
 from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Worker
 from echelon.schemes import any_k, split_rows
@@ -31,13 +33,11 @@ def add_until_stable(
     rule: str = "theorem2",
     tasks: int | None = None,
     purge: bool = True,
-    law: str | None = None,
 ) -> Enlarged:
     """Add workers of the pool, each time the one that shortens the service most, until E[Ts] < E[Ta].
 
     Under Theorem 2 a worker with c + gamma c^2 >= theta is not considered (stream, Remark 2), and under no rule is
-    one added that does not shorten the service. Workers that help only together are not found. `tasks` and `law`
-    are those of `split_rows` and `task_laws`.
+    one added that does not shorten the service. Workers that help only together are not found.
 
     >>> from echelon.profile import Arrivals, Job
     >>> job = Job(critical=4, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(0.4))
@@ -46,11 +46,13 @@ def add_until_stable(
     ('near',)
     """
     waiting = list(pool)
-    Profile(profile.job, (*profile.workers, *waiting), profile.source)  # names must differ
+    for name, times in Counter([*profile.names, *(worker.name for worker in pool)]).items():
+        if times > 1:
+            raise ArgumentError(f"pool: {name!r} names {times} workers of the profile and the pool; names must differ")
     added: list[str] = []
 
     def outlook(some: Profile) -> tuple[Prediction, float]:
-        laws = task_laws(some, law)
+        laws = task_laws(some)
         theta = split_rows(some, "theorem2", tasks=tasks).theta
         assert theta is not None
         split = split_rows(some, rule, tasks=tasks, purge=purge, laws=laws)

@@ -85,9 +85,7 @@ class Arrivals:
     @classmethod
     def recorded(cls, times: Sequence[float]) -> "Arrivals":
         """Return arrivals that repeat the recorded times between jobs, in order, from a random place on."""
-        kept = tuple(checks.number(f"times[{i}]", time, least=0) for i, time in enumerate(times))
-        if not kept or sum(kept) == 0:
-            raise ArgumentError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
+        kept = checks.record("times", times)
         return cls(mean=float(np.mean(kept)), second=float(np.mean(np.square(kept))), times=kept)
 
     @property
@@ -223,6 +221,11 @@ class Profile:
     def with_job(self, **changes: Any) -> "Profile":
         """Return the same workers with a job that differs in the given fields."""
         return replace(self, job=replace(self.job, **changes))
+
+    def with_law(self, law: str) -> "Profile":
+        """Return the same profile with one law of task times for all workers, and no parameters of it."""
+        workers = tuple(replace(worker, law=law, parameters={}) for worker in self.workers)
+        return replace(self, workers=workers)
 
     def with_speeds(self, speeds: Speeds) -> "Profile":
         """Return the same job and names with other means, deviations and links."""

@@ -110,8 +110,6 @@ def _interarrival(table: Any, source: str) -> Arrivals:
         raise ProfileError(f"{source}: job.interarrival: must be {{ mean = …, second = … }} or {{ times = […] }}")
     if "times" in table:
         _known(table, ("times",), source, where)
-        if not isinstance(table["times"], list):
-            raise ProfileError(f"{source}: {where}times: {table['times']!r} is not allowed; must be a list")
         return _named(lambda: Arrivals.recorded(table["times"]), source, where)
     _known(table, ("mean", "second"), source, where)
     _needed(table, ("mean", "second"), source, where)

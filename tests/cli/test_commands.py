@@ -67,6 +67,11 @@ def test_an_unstable_plan_has_no_delay_and_says_so(run, tmp_path):
     code, out, _ = run("plan", busy)
     assert code == 0
     assert "Unstable: a job needs" in out
+    assert "redundancy" in out
+    assert "redundancy" not in run("plan", busy, "--no-purge")[1].split("Unstable")[1]
+    assert "Delays grow with --jobs" in run("simulate", busy, "--seeds", 2, "--jobs", 5)[1]
+    assert json.loads(run("simulate", busy, "--seeds", 2, "--jobs", 5, "--json")[1])["stable"] is False
+    assert "Unstable throughout" in run("tune", busy, "--critical", 50)[1]
 
 
 def test_no_purge_makes_the_awaited_numbers_the_main_ones(run):
@@ -109,8 +114,33 @@ def test_names_that_look_like_markup_are_printed_as_they_are(run, tmp_path):
 def test_plan_tables_name_every_worker(run):
     code, out, _ = run("plan", EXAMPLE)
     assert code == 0
-    for word in ("w1", "w5", "49.534", "42.640", "Pollaczek-Khinchine"):
+    for word in ("w1", "w5", "49.534", "42.640", "Pollaczek-Khinchine", "Split by theorem2"):
         assert word in out
+
+
+def test_plan_says_where_the_bound_is_none_and_where_a_law_has_another_spread(run, tmp_path):
+    assert "(9) is no bound here" in run("plan", EXAMPLE, "--delay", "straggler", "--tasks", 150)[1]
+    assert "(9) is no bound here" not in run("plan", EXAMPLE)[1]
+    steady = tmp_path / "steady.toml"
+    text = (ROOT / "examples" / "example2.toml").read_text()
+    steady.write_text(text.replace("rate = 5.29e7", "mean = 0.05\nstd = 0.01"))
+    assert "w1: the law exponential has a deviation of 0.05 s, not the 0.01 s stated" in run(
+        "plan", steady, "--delay", "exponential"
+    )[1]  # fmt: skip
+
+
+def test_a_pool_with_a_name_twice_is_refused_by_its_own_name(run):
+    code, _, err = run("plan", EXAMPLE, "--pool", EXAMPLE)
+    assert code == 2
+    assert "pool: 'w1' names 2 workers" in err
+
+
+def test_tune_takes_another_law_and_says_when_the_best_is_at_the_edge(run):
+    assert "The best Omega is the largest tried" in run("tune", EXAMPLE, "--critical", 50)[1]
+    said = json.loads(
+        run("tune", EXAMPLE, "--critical", 50, "--redundancy", 1.1, "--delay", "deterministic", "--json")[1]
+    )
+    assert said["best"]["delay"] < 49
 
 
 def test_sampled_plans_state_their_error(run):
@@ -168,7 +198,8 @@ def test_tune_names_the_best_code_and_algorithm_1(run):
         (["plan", "no.toml"], "no.toml: can't be read"),
         (["plan", EXAMPLE, "--tasks", 49], "tasks: 49 is not allowed; must be at least critical, 50"),
         (["plan", EXAMPLE, "--split", "fair"], "split: 'fair' is not allowed; must be one of theorem2, uniform, best"),
-        (["plan", EXAMPLE, "--delay", "nope"], "law: 'nope' is not allowed"),
+        (["plan", EXAMPLE, "--delay", "nope"], "delay: 'nope' is not allowed; must be one of"),
+        (["plan", EXAMPLE, "--delay", "trace"], "worker[1].times: () is not allowed"),
         (["plan", EXAMPLE, "--delay", "pareto", "--split", "best"], "use theorem2 for these workers"),
         (["simulate", EXAMPLE, "--jobs", 0], "jobs: 0 is not allowed"),
         (["simulate", EXAMPLE, "--seeds", 0], "seeds: 0 is not allowed"),

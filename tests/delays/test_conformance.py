@@ -1,18 +1,23 @@
 """Every law in the registry is held to the same promises; a new line there is tested from then on."""
 
+from inspect import Parameter, signature
+
 import numpy as np
 import pytest
 
 from echelon import delays
 from echelon.delays import DELAYS
+from echelon.errors import ArgumentError
 
 # mean and std that every family can take on
 MEAN, STD = 2.0, 1.9
+# what a family can't do without
+NEEDED = {"trace": {"times": [0.5, 1.0, 1.5, 3.0]}}
 
 
 @pytest.fixture(params=sorted(DELAYS), name="law")
 def fitted(request):
-    return delays.fit(request.param, MEAN, STD)
+    return delays.fit(request.param, MEAN, STD, **NEEDED.get(request.param, {}))
 
 
 def test_fitting_keeps_the_mean(law):
@@ -100,7 +105,16 @@ def test_laws_are_values(law):
     assert "object at" not in repr(law)
 
 
-def test_a_parameter_that_no_law_knows_is_refused(law):
-    name = next(key for key, family in DELAYS.items() if family is type(law))
-    with pytest.raises(ValueError, match=r"parameters: .* are not allowed for law"):
+def test_parameters_are_checked_before_they_are_used(law):
+    """A wrong value of any keyword of `fit` is refused in one line, like a wrong argument anywhere."""
+    for name, parameter in signature(type(law).fit).parameters.items():
+        if parameter.kind is Parameter.KEYWORD_ONLY:
+            for wrong in ("x", float("nan"), -1):
+                with pytest.raises(ArgumentError, match=name):
+                    type(law).fit(MEAN, STD, **{name: wrong})
+
+
+@pytest.mark.parametrize("name", sorted(DELAYS))
+def test_a_parameter_that_no_law_knows_is_refused(name):
+    with pytest.raises(ArgumentError, match=f"parameters: flavour not allowed for law {name}"):
         delays.fit(name, MEAN, STD, flavour=3)

@@ -21,6 +21,7 @@ def outcome(tmp_path_factory):
     patch.setattr(stream_five, "DRAWS", 5)
     patch.setattr(stream_five, "SEEDS", 10)
     patch.setattr(stream_hundred, "CRITICALS", range(50, 601, 50))
+    patch.setattr(stream_hundred, "DRAWS", 2)
     told = []
     claims = stream.reproduce(folder, progress=lambda done, total: told.append((done, total)))
     patch.undo()

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from echelon.cli.console import out, print_json, print_table, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile_with
 from echelon.delays import task_laws
-from echelon.files import read_profile
 from echelon.pool import Enlarged, add_until_stable
 from echelon.prediction import Prediction, predict
 from echelon.profile import Profile, Speeds
@@ -30,15 +29,15 @@ def plan(
     json: AsJson = False,
 ) -> None:
     """Split the rows of an iteration over the workers and predict the delay of a job."""
-    profile = read_profile(file)
+    profile = profile_with(file, delay)
     enlarged = None
     if pool is not None:
-        spare = read_profile(pool)
+        spare = profile_with(pool, delay)
         # times, and not rates: the work of a task in the pool's own file is what its rates refer to
         workers = spare.with_speeds(spare.speeds).workers
-        enlarged = add_until_stable(profile, workers, rule=split, tasks=tasks, purge=not no_purge, law=delay)
+        enlarged = add_until_stable(profile, workers, rule=split, tasks=tasks, purge=not no_purge)
         profile = enlarged.profile
-    report, chosen = plan_report(profile, split, tasks, not no_purge, delay)
+    report, chosen = plan_report(profile, split, tasks, not no_purge)
     if enlarged is not None:
         report["pool"] = {"added": list(enlarged.added), "useless": list(enlarged.useless), "stable": enlarged.stable}
     if json:
@@ -47,11 +46,9 @@ def plan(
         _show(profile, chosen, report, enlarged)
 
 
-def plan_report(
-    profile: Profile, rule: str, tasks: int | None, purge: bool, law: str | None = None
-) -> tuple[dict[str, Any], Split]:
+def plan_report(profile: Profile, rule: str, tasks: int | None, purge: bool) -> tuple[dict[str, Any], Split]:
     """Return everything that `echelon plan` says, by the keys of its JSON, and the split."""
-    laws = task_laws(profile, law)
+    laws = task_laws(profile)
     job, speeds = profile.job, profile.speeds
     split = split_rows(profile, rule, tasks=tasks, purge=purge, laws=laws)
     lanes = any_k(split.counts, job.critical)
@@ -62,6 +59,8 @@ def plan_report(
     used = Speeds(speeds.mean[active], speeds.std[active], speeds.link[active])
     bound, bound_active = (lower_bound(some, job.critical, job.iterations) for some in (speeds, used))
     report = {
+        "rule": rule,
+        "purge": purge,
         "workers": profile.names,
         "split": split.counts,
         "split_real": split.real,
@@ -83,6 +82,7 @@ def plan_report(
         "bound_active_queued": queued_bound(job.arrivals, bound_active),
         "stable": main.stable,
         "unpurged": _brief(unpurged),
+        "std_of_law": [law.std for law in laws],
         "mismatch": mismatch(metrics),
         "mismatch_active": mismatch(metrics[active]),
     }
@@ -101,14 +101,17 @@ def _brief(seen: Prediction) -> dict[str, Any]:
 def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enlarged | None) -> None:
     speeds = profile.speeds
     if enlarged is not None:
-        said = f"added {', '.join(enlarged.added)}" if enlarged.added else "nothing was added"
+        stable = "the queue is stable without it" if enlarged.stable else "nothing was added"
+        said = f"added {', '.join(enlarged.added)}" if enlarged.added else stable
         useless = f"; {', '.join(enlarged.useless)} can't help: their links alone take too long"
         out.print(f"Pool: {said}{useless if enlarged.useless else ''}.", markup=False)
         if not enlarged.stable:
             out.print("[bold]No worker was found in the pool that makes the queue stable.[/bold]")
     print_table(
-        f"{split.tasks} rows, any {profile.job.critical} of which end an iteration; {split.active} workers active",
-        ["worker", "rows", "real", "task mean (s)", "link (s)", "metric"],
+        f"Split by {report['rule']}: {split.tasks} rows, "
+        f"{f'any {profile.job.critical}' if report['purge'] else 'all'} of which end an iteration; "
+        f"{split.active} of {len(profile.workers)} workers active",
+        ["worker", "rows", "unrounded", "task mean (s)", "link (s)", "E[T] + γ E[T²]"],
         [
             [name, str(count), show(real, 2), show(mean, 4), show(link, 4), show(level, 3)]
             for name, count, real, mean, link, level in zip(
@@ -117,13 +120,18 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
         ],
     )
     unpurged = report["unpurged"]
-    error = f" ± {show(report['delay_error'])}" if report["delay_method"] == "sampled" else ""
+    sampled = report["stable"] and report["delay_method"] == "sampled"
+    error = f" ± {show(report['delay_error'])}" if sampled else ""
     print_table(
         f"Prediction (iteration {report['method']}; delay {report['delay_method']}, by {report['formula']})",
         ["", "as planned", "no purging"],
         [
             ["iteration, mean (s)", show(report["iteration_mean"], 4), show(unpurged["iteration_mean"], 4)],
-            ["job in service, mean (s)", show(report["service_mean"]), ""],
+            [
+                "job in service, mean (s)",
+                show(report["service_mean"]),
+                show(unpurged["iteration_mean"] * profile.job.iterations),
+            ],
             ["job delay, mean (s)", show(report["delay"]) + error, show(unpurged["delay"])],
             ["stable", _yes(report["stable"]), _yes(unpurged["stable"])],
             ["lower bound (9), all workers (s)", show(report["bound"]), ""],
@@ -132,11 +140,30 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
             ["mismatch (10), all / active", f"{report['mismatch']:.3g}", f"{report['mismatch_active']:.3g}"],
         ],
     )
+    for note in _notes(profile, report):
+        out.print(note, markup=False)
+
+
+def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:
+    """Return what a reader of the tables should know besides."""
+    notes = []
     if not report["stable"]:
-        out.print(
+        remedies = "--split best, more workers (--pool FILE) or slower arrivals"
+        if report["purge"]:
+            remedies = "more redundancy, " + remedies
+        notes.append(
             f"Unstable: a job needs {show(report['service_mean'])} s and one arrives every "
-            f"{show(profile.job.arrivals.mean)} s. Add workers (--pool FILE) or redundancy, or slow the arrivals."
+            f"{show(profile.job.arrivals.mean)} s. What may help: {remedies}."
         )
+    if report["delay"] < report["bound_queued"]:
+        notes.append("(9) is no bound here: it takes tasks to be independent, and all workers to be worth their links.")
+    for worker, stated, real in zip(profile.workers, profile.speeds.std, report["std_of_law"], strict=True):
+        if abs(real - stated) > 1e-6 * max(real, stated):
+            notes.append(
+                f"{worker.name}: the law {worker.law} has a deviation of {real:.4g} s, not the {stated:.4g} s stated; "
+                "the split goes by what is stated, the prediction by the law."
+            )
+    return notes
 
 
 def _yes(value: bool) -> str:

@@ -4,10 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from echelon.cli.console import print_json, print_table, progress, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks
-from echelon.delays import task_laws
-from echelon.files import read_profile
+from echelon.cli.console import out, print_json, print_table, progress, show
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile_with
 from echelon.prediction import plan_law
 from echelon.schemes import any_k, split_rows
 from echelon.simulation import CONFIDENCE, StreamResult
@@ -26,28 +24,37 @@ def simulate(
     no_purge: NoPurge = False,
     delay: Law = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Draw whole iterations from their exact law; no utilisation.")
+        bool,
+        typer.Option(
+            "--quick", help="Draw whole iterations from their exact law (laws with closed sums only); no utilisation."
+        ),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is."""
-    profile = read_profile(file)
-    laws = task_laws(profile, delay)
-    chosen = split_rows(profile, split, tasks=tasks, purge=not no_purge, laws=laws)
+    profile = profile_with(file, delay)
+    chosen = split_rows(profile, split, tasks=tasks, purge=not no_purge)
     plan = any_k(chosen.counts, profile.job.critical)
     if quick:
-        law = plan_law(plan, profile, purge=not no_purge, laws=laws)
+        law = plan_law(plan, profile, purge=not no_purge)
         seen = run_law(law, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
     else:
         with progress("simulating") as tick:
             seen = run_stream(
                 plan, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup,
-                purge=not no_purge, laws=laws, progress=tick,
+                purge=not no_purge, progress=tick,
             )  # fmt: skip
     if json:
-        print_json(simulate_report(seen) | {"workers": profile.names, "split": chosen.counts})
-    else:
-        _show(seen, profile.names, [int(count) for count in chosen.counts])
+        stable = seen.service.mean < profile.job.arrivals.mean
+        details = {"rule": split, "workers": profile.names, "split": chosen.counts, "stable": stable}
+        print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
+        return
+    _show(seen, profile.names, [int(count) for count in chosen.counts])
+    if seen.service.mean >= profile.job.arrivals.mean:
+        out.print(
+            f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "
+            f"{show(profile.job.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
+        )
 
 
 def simulate_report(seen: StreamResult) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from echelon import checks
-from echelon.cli.console import print_json, print_table, progress, show
-from echelon.cli.options import AsJson, File, NoPurge, Rule
-from echelon.files import read_profile
+from echelon.cli.console import out, print_json, print_table, progress, show
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, profile_with
 from echelon.tune import COSTS, Trial, algorithm1, best_code, code_grid, default_grid
 
 
@@ -17,21 +16,25 @@ def tune(
     cost: Annotated[
         str,
         typer.Option(
-            metavar="|".join(COSTS), help="Work of a row: fixed, 1/K of an iteration; gradient, d/n of the data."
+            metavar="|".join(COSTS),
+            help="Work of a row: fixed, 1/K of an iteration; gradient, (n - K + 1)/n of it for n rows. The profile's "
+            "task times are taken to be those at its own K and Omega.",
         ),
     ] = "fixed",
     critical: Annotated[
-        list[int] | None, typer.Option(help="A K to try; may be repeated. Around the profile's own where left out.")
+        list[int] | None,
+        typer.Option(help="A K to try; may be repeated. A quarter to four times the profile's own where left out."),
     ] = None,
     redundancy: Annotated[
         list[float] | None, typer.Option(help="An Omega to try; may be repeated. 1 to 1.6 where left out.")
     ] = None,
     top: Annotated[int, typer.Option(help="Codes to list.", min=1)] = 10,
     no_purge: NoPurge = False,
+    delay: Law = None,
     json: AsJson = False,
 ) -> None:
     """Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it."""
-    profile = read_profile(file)
+    profile = profile_with(file, delay)
     model = COSTS[checks.one_of("cost", cost, COSTS)]
     grid = default_grid(profile)
     if critical or redundancy:
@@ -56,10 +59,26 @@ def tune(
     methods = {trial.prediction.delay_method for trial in found if trial.prediction is not None}
     rows = [("" if i else "best", trial) for i, trial in enumerate(found[:top])]
     print_table(
-        f"{len(found)} codes by mean delay ({', '.join(sorted(methods))}); the work of a row is {cost}",
+        f"Codes tried: {len(found)}, by mean delay ({', '.join(sorted(methods))}); cost model: {cost}",
         ["", "K", "Omega", "rows", "active", "iteration (s)", "delay (s)", "mismatch (10)"],
         [_cells(label, trial) for label, trial in [*rows, ("Algorithm 1", chosen)]],
     )
+    for note in _notes(found):
+        out.print(note)
+
+
+def _notes(found: list[Trial]) -> list[str]:
+    """Return what a reader of the table should know besides."""
+    best, notes = found[0], []
+    assert best.prediction is not None
+    if not best.prediction.stable:
+        notes.append("Unstable throughout: the order is that of the service time. Add workers, or slow the arrivals.")
+    criticals = {trial.code.critical for trial in found}
+    omegas = {trial.code.redundancy for trial in found if trial.code.critical == best.code.critical}
+    for name, value, tried in (("K", best.code.critical, criticals), ("Omega", best.code.redundancy, omegas)):
+        if len(tried) > 1 and value == max(tried):
+            notes.append(f"The best {name} is the largest tried; a larger one may be better still, by less and less.")
+    return notes
 
 
 def _row(trial: Trial) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Laws of task times, one a file. A new law is one file and one line in `DELAYS`."""
 
 from collections.abc import Sequence
+from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any
 
 from echelon import checks
@@ -17,16 +19,24 @@ from echelon.delays.trace import Trace
 from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Arrivals, Profile
 
+
+def _law(path: str) -> type[Delay]:
+    """Return a law by its file and its class, so that one line below is all that a new one needs."""
+    module, name = path.split(".")
+    found: type[Delay] = getattr(import_module(f"echelon.delays.{module}"), name)
+    return found
+
+
 DELAYS: dict[str, type[Delay]] = {
-    "deterministic": Deterministic,
-    "exponential": Exponential,
-    "fritchman": Fritchman,
-    "gamma": Gamma,
-    "gilbert_elliott": GilbertElliott,
-    "pareto": Pareto,
-    "shifted_exponential": ShiftedExponential,
-    "straggler": Straggler,
-    "trace": Trace,
+    "deterministic": _law("deterministic.Deterministic"),
+    "exponential": _law("exponential.Exponential"),
+    "fritchman": _law("fritchman.Fritchman"),
+    "gamma": _law("gamma.Gamma"),
+    "gilbert_elliott": _law("gilbert_elliott.GilbertElliott"),
+    "pareto": _law("pareto.Pareto"),
+    "shifted_exponential": _law("shifted_exponential.ShiftedExponential"),
+    "straggler": _law("straggler.Straggler"),
+    "trace": _law("trace.Trace"),
 }
 
 __all__ = [
@@ -58,20 +68,21 @@ def fit(law: str, mean: float, std: float, /, **parameters: Any) -> Delay:
     checks.one_of("law", law, DELAYS)
     checks.number("mean", mean, above=0)
     checks.number("std", std, least=0)
-    try:
-        return DELAYS[law].fit(mean, std, **parameters)
-    except TypeError as error:
-        raise ArgumentError(f"parameters: {parameters!r} are not allowed for law {law}: {error}") from None
+    family = DELAYS[law]
+    known = [name for name, p in signature(family.fit).parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
+    if not set(parameters) <= set(known):
+        allowed = f"must be among {', '.join(known)}" if known else "it takes none"
+        raise ArgumentError(f"parameters: {', '.join(sorted(parameters))} not allowed for law {law}; {allowed}")
+    return family.fit(mean, std, **parameters)
 
 
-def task_laws(profile: Profile, law: str | None = None) -> list[Delay]:
-    """Return the law of each worker of a profile; `law` takes the place of what the workers name."""
+def task_laws(profile: Profile) -> list[Delay]:
+    """Return the law of each worker of a profile."""
     laws = []
     columns = zip(profile.workers, profile.speeds.mean, profile.speeds.std, strict=True)
     for i, (worker, mean, std) in enumerate(columns):
-        named, parameters = (worker.law, worker.parameters) if law is None else (law, {})
         try:
-            laws.append(fit(named, float(mean), float(std), **parameters))
+            laws.append(fit(worker.law, float(mean), float(std), **worker.parameters))
         except ArgumentError as error:
             raise ProfileError(f"{profile.source}: worker[{i + 1}].{error}") from None
     return laws

@@ -1,7 +1,7 @@
 """What a law of task times must say; a new law is one subclass in one file and one line in the registry."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -36,8 +36,11 @@ class Delay(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
-        """Return the member of the family that has this mean, and this standard deviation where it can."""
+    def fit(cls, mean: float, std: float) -> "Delay":
+        """Return the member of the family that has this mean, and this standard deviation where it can.
+
+        Whatever else a family needs is a keyword of its own, checked before it is used.
+        """
 
     @property
     def closed(self) -> bool:

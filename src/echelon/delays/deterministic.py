@@ -1,7 +1,7 @@
 """Constant task times, for machines that never vary; also the limit of every fit as std goes to 0."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -40,9 +40,9 @@ class Deterministic(Delay):
         return True
 
     @classmethod
-    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
+    def fit(cls, mean: float, std: float) -> Self:
         """Return the constant `mean`; the std is 0, whatever was measured."""
-        return cls(time=mean, **parameters)
+        return cls(time=mean)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return the same time everywhere; nothing is drawn."""

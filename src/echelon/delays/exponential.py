@@ -1,7 +1,7 @@
 """The exponential law, for workers whose next result is always equally near: the model of the stream paper."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -44,9 +44,9 @@ class Exponential(Delay):
         return True
 
     @classmethod
-    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
+    def fit(cls, mean: float, std: float) -> Self:
         """Return the exponential law of this mean; its std is the mean, whatever was measured."""
-        return cls(rate=1 / mean, **parameters)
+        return cls(rate=1 / mean)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return independent task times."""

@@ -1,7 +1,7 @@
 """Bursts of slowness by Fritchman's chain: one good state and a row of bad ones that are passed in order."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -70,11 +70,13 @@ class Fritchman(Delay):
         enter: float = 0.05,
         leave: float = 0.5,
         slowdown: float = 5.0,
-        **parameters: Any,
+        states: int | None = None,
     ) -> Self:
         """Return the chain whose good tasks are gamma and whose overall moments are these."""
         # a first chain checks the parameters and knows its share of slow rounds, whatever its base
-        chain = cls(base=Gamma(shape=1, scale=1), enter=enter, leave=leave, slowdown=slowdown, **parameters)
+        chain = cls(base=Gamma(shape=1, scale=1), enter=enter, leave=leave, slowdown=slowdown)
+        if states is not None:
+            chain = replace(chain, states=states)
         return replace(chain, base=healthy_law(mean, std, chain.share, slowdown))
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:

@@ -1,7 +1,6 @@
 """The gamma law: the default fit of a mean and a deviation, from constant times to very uneven ones."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -45,13 +44,13 @@ class Gamma(Delay):
         return True
 
     @classmethod
-    def fit(cls, mean: float, std: float, **parameters: Any) -> Delay:  # type: ignore[override]
+    def fit(cls, mean: float, std: float) -> Delay:
         """Return shape (mean/std)^2: the exponential law where std is mean, a constant where std is 0."""
         if std == mean:
-            return Exponential(rate=1 / mean, **parameters)
+            return Exponential(rate=1 / mean)
         if std == 0:
-            return Deterministic(time=mean, **parameters)
-        return cls(shape=(mean / std) ** 2, scale=std**2 / mean, **parameters)
+            return Deterministic(time=mean)
+        return cls(shape=(mean / std) ** 2, scale=std**2 / mean)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return independent task times."""

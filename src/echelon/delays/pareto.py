@@ -1,7 +1,7 @@
 """The Pareto law, for workers that now and then are slower than any average tells (heavy tail)."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -40,12 +40,12 @@ class Pareto(Delay):
         return self.mean / float(np.sqrt(self.shape * (self.shape - 2)))
 
     @classmethod
-    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
+    def fit(cls, mean: float, std: float) -> Self:
         """Return shape 1 + sqrt(1 + (mean/std)^2), always > 2, and the scale that gives the mean."""
         if not std > 0:
             raise ArgumentError(f"std: {std!r} is not allowed; must be > 0 for a Pareto law")
         shape = 1 + float(np.sqrt(1 + (mean / std) ** 2))
-        return cls(shape=shape, scale=mean * (shape - 1) / shape, **parameters)
+        return cls(shape=shape, scale=mean * (shape - 1) / shape)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return independent task times, as scale * exp(Exp(shape))."""

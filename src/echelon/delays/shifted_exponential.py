@@ -1,7 +1,7 @@
 """The shifted exponential law, for tasks with a floor no luck gets under: the usual model of real machines."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -44,11 +44,11 @@ class ShiftedExponential(Delay):
         return True
 
     @classmethod
-    def fit(cls, mean: float, std: float, **parameters: Any) -> Self:
+    def fit(cls, mean: float, std: float) -> Self:
         """Return shift mean - std and rate 1/std; needs 0 < std <= mean."""
         if not 0 < std <= mean:
             raise ArgumentError(f"std: {std!r} is not allowed; must be > 0 and at most the mean, {mean!r}")
-        return cls(shift=mean - std, rate=1 / std, **parameters)
+        return cls(shift=mean - std, rate=1 / std)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return independent task times."""

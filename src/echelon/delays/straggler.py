@@ -1,7 +1,7 @@
 """Independent stragglers: in each round a worker is slowed down with some probability, whatever came before."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -27,7 +27,10 @@ def healthy_law(mean: float, std: float, share: float, slowdown: float) -> Delay
     # rounding leaves about 1e-16 of the mean's square where a constant healthy task is meant
     if variance < -1e-12 * mean**2:
         least = float(np.sqrt(healthy**2 * (1 + share * (slowdown**2 - 1)) - mean**2))
-        raise ArgumentError(f"std: {std!r} is not allowed; slow rounds alone give {least:g}, so at least that")
+        raise ArgumentError(
+            f"std: {std!r} is not allowed; must be at least {least:g}, which rounds {slowdown:g} times slower in "
+            f"{share:.3g} of the cases give alone (parameters can make them rarer or less slow)"
+        )
     return Gamma.fit(healthy, float(np.sqrt(variance)) if variance > 1e-12 * mean**2 else 0.0)
 
 
@@ -64,14 +67,12 @@ class Straggler(Delay):
         return self.base.closed
 
     @classmethod
-    def fit(
-        cls, mean: float, std: float, *, probability: float = 0.1, slowdown: float = 5.0, **parameters: Any
-    ) -> Self:
+    def fit(cls, mean: float, std: float, *, probability: float = 0.1, slowdown: float = 5.0) -> Self:
         """Return the law whose healthy tasks are gamma and whose overall moments are these."""
         checks.probability("probability", probability)
         checks.number("slowdown", slowdown, least=1)
         base = healthy_law(mean, std, probability, slowdown)
-        return cls(base=base, probability=probability, slowdown=slowdown, **parameters)
+        return cls(base=base, probability=probability, slowdown=slowdown)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return task times; one coin a round decides for all its tasks."""

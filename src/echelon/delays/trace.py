@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -10,7 +10,6 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.delays.base import Delay
-from echelon.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -24,9 +23,7 @@ class Trace(Delay):
     times: tuple[float, ...]
 
     def __init__(self, *, times: Sequence[float]) -> None:
-        kept = tuple(checks.number(f"times[{i}]", time, least=0) for i, time in enumerate(times))
-        if not kept or sum(kept) == 0:
-            raise ArgumentError(f"times: {list(kept)!r} is not allowed; must hold a time > 0")
+        kept = checks.record("times", times)
         object.__setattr__(self, "times", kept)
         object.__setattr__(self, "_record", np.array(kept))
 
@@ -46,10 +43,10 @@ class Trace(Delay):
         return False
 
     @classmethod
-    def fit(cls, mean: float, std: float, *, times: Sequence[float] = (0.5, 1.0, 1.5), **parameters: Any) -> Self:
-        """Return the record stretched to this mean; its relative spread stays as recorded."""
+    def fit(cls, mean: float, std: float, *, times: Sequence[float] = ()) -> Self:
+        """Return the record `times` stretched to this mean; its relative spread stays as recorded."""
         factor = mean / cls(times=times).mean
-        return cls(times=[time * factor for time in times], **parameters)
+        return cls(times=[time * factor for time in times])
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return stretches of the record, each from its own random place."""

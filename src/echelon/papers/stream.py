@@ -99,13 +99,16 @@ def _draw_example2(
     drawn, (axis,) = plots.figure()
     published = {"theorem2": 47.93, "uniform": 129.96}
     for place, rule in enumerate(single):
-        axis.plot(np.full(len(single[rule]), place), single[rule], "_", color="tab:gray", markersize=18)
+        across = place + np.linspace(-0.2, 0.2, len(single[rule]))
+        label = None if place else "our single runs of 1000 jobs"
+        axis.plot(across, np.sort(single[rule]), ".", color="tab:gray", markersize=3, label=label)
         axis.plot(place, exact[rule], "o", color="tab:blue", label=None if place else "exact mean")
         axis.plot(place, published[rule], "x", color="tab:red", label=None if place else "published, one run")
     axis.axhline(queued, color="black", linestyle="--", linewidth=1, label="bound (9) with its queue")
     axis.axhline(bound, color="black", linestyle=":", linewidth=1, label="bound (9)")
-    axis.set_xticks(range(len(single)), [f"{rule}: means of 1000 jobs" for rule in single])
+    axis.set_xticks(range(len(single)), list(single))
     axis.set_xlim(-0.5, len(single) - 0.5)
-    axis.set_ylabel("delay of a job (s)")
+    axis.set_ylabel("mean delay of a job (s)")
+    axis.set_ylim(bottom=0)
     axis.legend(frameon=False, fontsize=8)
     plots.save(drawn, folder / "example2.png")

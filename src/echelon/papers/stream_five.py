@@ -55,11 +55,15 @@ def figure2(folder: Path, seed: int) -> list[Claim]:
     twin.legend(loc="upper right", frameon=False, fontsize=8)
     above.legend(loc="upper left", frameon=False, fontsize=8)
     above.set_title("Fig. 2 (a): workers (our draw)", loc="left", fontsize=10)
-    for i, (rule, values) in enumerate(levels.items()):
-        below.bar(places + 0.2 * (2 * i - 1), values, width=0.38, label=rule)
+    above.set_ylabel("seconds a task")
+    twin.set_ylabel("seconds an iteration")
+    twin.set_ylim(bottom=0)
+    for rule, values in levels.items():
+        below.plot(places, values, "o", label=rule)
     below.set_yscale("log")
     below.legend(frameon=False, fontsize=8)
-    below.set_title("Fig. 2 (b): E[T] + γ E[T²] of each worker", loc="left", fontsize=10)
+    below.set_ylabel("E[T] + γ E[T²]")
+    below.set_title("Fig. 2 (b): the metric of each worker", loc="left", fontsize=10)
     for axis in (above, below):
         axis.set_xticks(places, profile.names)
     plots.save(drawn, folder / "figure2.png")
@@ -171,13 +175,14 @@ def figure4(folder: Path, seed: int) -> list[Claim]:
     drawn, (above, below) = plots.figure(2)
     curves = {
         "uniform": (np.array([p.uniform.mean for p in points]), {"color": "tab:red", "marker": "o"}),
-        "optimal": (np.array([p.optimal.mean for p in points]), {"color": "tab:blue", "marker": "o"}),
-        "optimal, no purging, (7)": (np.array([p.unpurged for p in points]), {"color": "tab:green"}),
+        "theorem2": (np.array([p.optimal.mean for p in points]), {"color": "tab:blue", "marker": "o"}),
+        "theorem2, no purging, by (7)": (np.array([p.unpurged for p in points]), {"color": "tab:green"}),
         "bound (9)": (np.full(len(points), bound), {"color": "black", "linestyle": ":"}),
         "bound (9) with its queue": (np.full(len(points), queued), {"color": "black", "linestyle": "--"}),
     }
     plots.draw_curves(above, OMEGAS, curves, "redundancy ratio Ω", "mean delay (s)")
-    above.set_title("Fig. 4: simulated streams, iterations from their exact law (our workers)", loc="left", fontsize=10)
+    above.set_title("Fig. 4: dots are simulated streams, lines are exact (our workers)", loc="left", fontsize=10)
+    above.set_ylim(bottom=0)
     for rule, colour in (("uniform", "tab:red"), ("theorem2", "tab:blue")):
         below.plot(single[rule], ".", color=colour, label=f"{rule}, Ω = 1.06")
     below.set_xlabel("job")

@@ -1,5 +1,6 @@
 """Figs. 5 to 7 and Table II of the stream paper: a hundred workers, the number of tasks K and what it does."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from echelon.schemes import any_k, split_rows
 from echelon.simulation import Interval, simulate_law
 from echelon.tune import Code, Trial, algorithm1, recode
 
-CRITICALS = range(50, 601, 10)
+CRITICALS: Sequence[int] = range(50, 601, 10)
+DRAWS = 10
 TABLE2 = {110: 9.19e4, 200: 8.07e4, 350: 7.71e4, 510: 7.50e4}
 JOBS = 1000
 
@@ -38,9 +40,7 @@ def figure5(folder: Path, seed: int) -> list[Claim]:
 def figures6_7(folder: Path, seed: int) -> list[Claim]:
     """Draw mismatch, theta and the number of active workers against K."""
     profile = hundred()
-    trials = sorted(
-        algorithm1(profile, [Code(critical=k, tasks=k) for k in CRITICALS]), key=lambda trial: trial.code.critical
-    )
+    trials = sorted(algorithm1(profile, _diagonal(CRITICALS)), key=lambda trial: trial.code.critical)
     ks = np.array([trial.code.critical for trial in trials], dtype=np.float64)
     uneven = np.array([trial.mismatch for trial in trials])
     theta = np.array([trial.split.theta for trial in trials], dtype=np.float64)
@@ -51,20 +51,25 @@ def figures6_7(folder: Path, seed: int) -> list[Claim]:
     drawn, axes = plots.figure(1)
     plots.draw_curves(axes[0], ks, {"mismatch (10)": (uneven, {})}, "critical tasks K (K C fixed)", "mismatch")
     axes[0].set_title("Fig. 6 (our workers)", loc="left", fontsize=10)
+    axes[0].set_ylim(bottom=0)
     plots.save(drawn, folder / "figure6.png")
     drawn, axes = plots.figure(2, height=2.6)
     plots.draw_curves(axes[0], ks, {"θ": (theta, {})}, "critical tasks K", "θ")
-    plots.draw_curves(axes[1], ks, {"active workers": (active, {})}, "critical tasks K", "active workers")
+    plots.draw_curves(
+        axes[1], ks, {"active workers": (active, {"drawstyle": "steps-mid"})}, "critical tasks K", "active workers"
+    )
     axes[0].set_title("Fig. 7 (our workers)", loc="left", fontsize=10)
     plots.save(drawn, folder / "figure7.png")
-    least, quickest = int(np.argmin(uneven)), int(np.argmin(iteration))
     at = trials[list(CRITICALS).index(350)]
+    outcomes = [_least_mismatch(draw) for draw in range(1, DRAWS + 1)]
+    slower = np.array([outcome[0] for outcome in outcomes])
+    rising = sum(outcome[1] for outcome in outcomes)
     return [
         Claim(
             "Fig. 6",
             "mismatch is least at K = 350",
             "350",
-            f"{ks[least]:.0f}",
+            f"{ks[int(np.argmin(uneven))]:.0f}",
             NOT_ENOUGH_DATA,
             "depends on the 100 workers, which are not printed",
         ),
@@ -72,9 +77,9 @@ def figures6_7(folder: Path, seed: int) -> list[Claim]:
             "Fig. 6",
             "mismatch does not fall strictly with K",
             "picture",
-            f"{int((np.diff(uneven) > 0).sum())} of {len(ks) - 1} steps rise",
-            verdict(bool((np.diff(uneven) > 0).any())),
-            "rounding moves it up and down; one seeded draw of workers",
+            f"it rises somewhere in {rising} of {DRAWS} draws of workers",
+            verdict(rising == DRAWS),
+            "rounding moves it up and down",
         ),
         Claim(
             "Fig. 7",
@@ -88,13 +93,25 @@ def figures6_7(folder: Path, seed: int) -> list[Claim]:
             "Algorithm 1",
             "the code of least mismatch has the least delay",
             "Table II: 7.71E4 at least mismatch, 7.50E4 at K = 510",
-            f"iteration {iteration[least]:.2f} s at least mismatch (K = {ks[least]:.0f}), "
-            f"{iteration[quickest]:.2f} s at K = {ks[quickest]:.0f}",
-            verdict(bool(iteration[least] <= 1.001 * iteration[quickest])),
+            f"its iterations take 1 to {slower.max():.3f} times as long as those of the best K, median "
+            f"{np.median(slower):.3f}; it is the best in {int((slower == 1).sum())} of {DRAWS} draws",
+            verdict(bool((slower == 1).all())),
             "over all workers mismatch counts who is idle: before rounding it is θ² f (1 - f), f the share of active "
             "ones; the paper's own table has a smaller delay elsewhere",
         ),
     ]
+
+
+def _least_mismatch(draw: int) -> tuple[float, bool]:
+    """Return how much longer an iteration takes at least mismatch than at the best K, and whether mismatch rises."""
+    trials = sorted(algorithm1(hundred(draw), _diagonal(CRITICALS[::5])), key=lambda trial: trial.code.critical)
+    uneven = np.array([trial.mismatch for trial in trials])
+    iteration = np.array([_iteration(trial) for trial in trials])
+    return float(iteration[int(np.argmin(uneven))] / iteration.min()), bool((np.diff(uneven) > 0).any())
+
+
+def _diagonal(criticals: Sequence[int]) -> list[Code]:
+    return [Code(critical=k, tasks=k) for k in criticals]
 
 
 def _iteration(trial: Trial) -> float:
@@ -116,14 +133,12 @@ def table2(folder: Path, seed: int) -> list[Claim]:
         rows.append([k, published, ours[k].mean, ours[k].low, ours[k].high, longer[k], service])
     columns = ["critical", "published", "ours", "low", "high", "ours_2000_jobs", "service_mean"]
     write_csv(folder / "table2.csv", columns, rows)
-    drawn, (axis,) = plots.figure()
-    places = np.arange(len(TABLE2))
-    axis.bar(places - 0.2, list(TABLE2.values()), width=0.38, color="tab:gray", label="published")
-    axis.bar(places + 0.2, [value.mean for value in ours.values()], width=0.38, label="ours (other workers)")
-    axis.set_xticks(places, [f"K = {k}" for k in TABLE2])
-    axis.set_ylabel("mean delay over 1000 jobs (s)")
-    axis.set_title("Table II: an unstable queue, so delays grow with the number of jobs", loc="left", fontsize=10)
-    axis.legend(frameon=False, fontsize=8)
+    drawn, axes = plots.figure(2, height=2.4)
+    means = {"published": list(TABLE2.values()), "ours, other workers": [value.mean for value in ours.values()]}
+    for axis, (whose, values) in zip(axes, means.items(), strict=True):
+        axis.bar([f"K = {k}" for k in TABLE2], values, color="tab:gray" if whose == "published" else "tab:blue")
+        axis.set_ylabel("mean delay (s)")
+        axis.set_title(f"Table II, {whose}: 1000 jobs of an unstable queue", loc="left", fontsize=10)
     plots.save(drawn, folder / "table2.png")
     falls = ours[110].mean > ours[200].mean > ours[350].mean > ours[510].mean
     gain = 1 - ours[350].mean / ours[110].mean

@@ -1,7 +1,7 @@
 """Plan, observe, plan again: the loop in which speeds are learnt while jobs run, as a simulation."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,6 +68,5 @@ def closed_loop(
         means.append(float(seen.times.mean()))
         estimator.observe(busy=seen.busy[0], done=seen.done[0])
         # only two moments are known, and noise may put them outside the range of a family other than gamma
-        learnt = declared.with_speeds(estimator.estimate().speeds)
-        believed = replace(learnt, workers=[replace(worker, law="gamma", parameters={}) for worker in learnt.workers])
+        believed = declared.with_speeds(estimator.estimate().speeds).with_law("gamma")
     return LoopResult(np.array(counts), np.array(estimates), np.array(means))

@@ -18,6 +18,7 @@ _FINE = 96  # linear pieces a panel in the table that samples
 _SLACK = 1e-11  # stop when a panel adds less than this to the mean, as a share of the range
 _ROUGH = 1e-7  # … and is nowhere further off than about this
 _TAIL = 1e-11  # ignore what lies beyond this probability at either end
+_MANY = 2000  # panels of one size; more of them mean noise, not shape
 _INSIDE = 1e-10  # end points are taken so far inside a panel, in halves of it: a jump may sit on the edge
 
 
@@ -105,6 +106,8 @@ class TabulatedCdf:
             rest = np.abs(values @ to_coefficients[-3:].T).max(axis=1)
             good = (rest * half <= _SLACK * whole) & (rest <= _ROUGH)
             good |= half <= 1e-12 * right
+            # rounding noise in the CDF does not go away by halving: what is left is charged to the error instead
+            good |= len(left) > _MANY
             kept.append((left[good], right[good], values[good]))
             error += float((2 * rest * half)[good].sum())
             left, middle, right = left[~good], middle[~good], right[~good]
