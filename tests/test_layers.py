@@ -24,7 +24,8 @@ LAYERS = [
     {"splits", "theory", "codes", "delays", "estimate"},
     {"plan", "profile_toml"},
     {"profile"},
-    {"linalg", "arrays", "checks"},
+    {"linalg", "checks"},
+    {"arrays"},
     {"errors"},
 ]
 HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}

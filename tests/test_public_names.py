@@ -1,5 +1,5 @@
 import echelon as ec
-from echelon import delays, schemes, simulation, splits, theory
+from echelon import codes, delays, schemes, simulation, splits, theory
 
 
 def test_public_names_change_only_on_purpose():
@@ -25,6 +25,7 @@ def test_public_names_change_only_on_purpose():
         "best_code",
         "closed_loop",
         "code_grid",
+        "codes",
         "delays",
         "plan_law",
         "predict",
@@ -42,7 +43,7 @@ def test_public_names_change_only_on_purpose():
 
 
 def test_every_public_name_exists_and_has_a_docstring():
-    for module in (ec, delays, schemes, simulation, splits, theory):
+    for module in (ec, codes, delays, schemes, simulation, splits, theory):
         for name in module.__all__:
             item = getattr(module, name)
             if callable(item):

@@ -2,11 +2,21 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.tune import COSTS, Code, algorithm1, best_code, code_grid, default_grid, fixed_work, gradient_work, recode
+from echelon.tune import (
+    COSTS,
+    CodeShape,
+    algorithm1,
+    best_code,
+    code_grid,
+    default_grid,
+    fixed_work,
+    gradient_work,
+    recode,
+)
 
 
 def test_recoding_scales_both_moments_and_leaves_links(example2):
-    coded = recode(example2, Code(critical=100, tasks=120))
+    coded = recode(example2, CodeShape(critical=100, tasks=120))
     np.testing.assert_allclose(coded.speeds.mean, example2.speeds.mean / 2)
     np.testing.assert_allclose(coded.speeds.std, example2.speeds.std / 2)
     np.testing.assert_array_equal(coded.speeds.link, example2.speeds.link)
@@ -17,7 +27,7 @@ def test_recoding_scales_both_moments_and_leaves_links(example2):
 def test_a_profile_recoded_to_its_own_code_is_itself(example2):
     for cost in COSTS.values():
         np.testing.assert_allclose(
-            recode(example2, Code(critical=50, tasks=55), cost).speeds.mean, example2.speeds.mean
+            recode(example2, CodeShape(critical=50, tasks=55), cost).speeds.mean, example2.speeds.mean
         )
 
 
@@ -61,7 +71,7 @@ def test_under_the_gradient_cost_redundancy_is_not_free(example2):
 
 
 def test_the_default_grid_holds_the_profile_s_own_code(example2):
-    assert Code(critical=50, tasks=55) in default_grid(example2)
+    assert CodeShape(critical=50, tasks=55) in default_grid(example2)
 
 
 def test_unstable_codes_come_last(example2):
@@ -76,4 +86,4 @@ def test_grids_that_hold_nothing_are_refused(example2):
     with pytest.raises(ValueError, match=r"redundancy: 0\.9 is not allowed"):
         code_grid([5], [0.9])
     with pytest.raises(ValueError, match="tasks: 4 is not allowed"):
-        Code(critical=5, tasks=4)
+        CodeShape(critical=5, tasks=4)

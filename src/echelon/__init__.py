@@ -11,7 +11,7 @@
 5.46
 """
 
-from echelon import delays, schemes, simulation, splits, theory
+from echelon import codes, delays, schemes, simulation, splits, theory
 from echelon.errors import ArgumentError, EchelonError, NoClosedForm, ProfileError
 from echelon.estimate import SpeedEstimator
 from echelon.files import read_profile, write_profile
@@ -48,6 +48,7 @@ __all__ = [
     "best_code",
     "closed_loop",
     "code_grid",
+    "codes",
     "delays",
     "plan_law",
     "predict",

@@ -3,7 +3,8 @@
     EchelonError
     ├── ArgumentError     the caller: an argument out of range; the text names it, its value and what is allowed
     │   └── ProfileError  the profile: a file or a worker that can't be meant as written
-    └── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
+    ├── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
+    └── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
 
 Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
 """
@@ -23,3 +24,7 @@ class ProfileError(ArgumentError):
 
 class NoClosedForm(EchelonError):
     """The sum of task times of this law has no closed form, so nothing exact can be said of it."""
+
+
+class NotDecodable(EchelonError):
+    """The rows received do not recover the target, or only with more noise than is allowed."""

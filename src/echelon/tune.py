@@ -19,7 +19,7 @@ CostModel = Callable[[int, int], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class CodeShape:
     """Code parameters: any `critical` of `tasks` rows are enough; the cost model says what a row costs."""
 
     critical: int
@@ -48,31 +48,31 @@ def gradient_work(critical: int, tasks: int) -> float:
 COSTS: dict[str, CostModel] = {"fixed": fixed_work, "gradient": gradient_work}
 
 
-def code_grid(criticals: Iterable[int], redundancies: Iterable[float]) -> list[Code]:
+def code_grid(criticals: Iterable[int], redundancies: Iterable[float]) -> list[CodeShape]:
     """Return the codes of a grid of K and Omega, each (K, n) once.
 
     >>> code_grid([2], [1.0, 1.5, 1.6])
-    [Code(critical=2, tasks=2), Code(critical=2, tasks=3)]
+    [CodeShape(critical=2, tasks=2), CodeShape(critical=2, tasks=3)]
     """
     omegas = [checks.number("redundancy", omega, least=1) for omega in redundancies]
     shapes = dict.fromkeys(
         (checks.whole("critical", k, least=1), round(k * omega)) for k in criticals for omega in omegas
     )
-    return [Code(critical=k, tasks=n) for k, n in shapes]
+    return [CodeShape(critical=k, tasks=n) for k, n in shapes]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A code with the split, mismatch (10) and prediction that belong to it."""
 
-    code: Code
+    code: CodeShape
     profile: Profile
     split: Split
     mismatch: float
     prediction: Prediction | None
 
 
-def recode(profile: Profile, code: Code, cost: CostModel = fixed_work) -> Profile:
+def recode(profile: Profile, code: CodeShape, cost: CostModel = fixed_work) -> Profile:
     """Return the profile as it would be under another code.
 
     Task times scale with the work of a task, both moments alike (stream, Assumption 1); links stay.
@@ -86,7 +86,7 @@ def recode(profile: Profile, code: Code, cost: CostModel = fixed_work) -> Profil
     )
 
 
-def algorithm1(profile: Profile, grid: Sequence[Code], *, cost: CostModel = fixed_work) -> list[Trial]:
+def algorithm1(profile: Profile, grid: Sequence[CodeShape], *, cost: CostModel = fixed_work) -> list[Trial]:
     """Return the codes with their Theorem 2 splits, least mismatch (10) over all workers first (Algorithm 1).
 
     Mismatch knows nothing of purging, so the order says little about Omega (note 12); use `best_code`.
@@ -102,7 +102,7 @@ def algorithm1(profile: Profile, grid: Sequence[Code], *, cost: CostModel = fixe
 
 def best_code(
     profile: Profile,
-    grid: Sequence[Code],
+    grid: Sequence[CodeShape],
     *,
     cost: CostModel = fixed_work,
     rule: str = "theorem2",
@@ -131,13 +131,13 @@ def _by_delay(trial: Trial) -> tuple[float, float]:
     return trial.prediction.delay, trial.prediction.service_mean
 
 
-def _some(grid: Sequence[Code]) -> list[Code]:
+def _some(grid: Sequence[CodeShape]) -> list[CodeShape]:
     if not grid:
         raise ArgumentError("grid: empty is not allowed; must hold at least one code")
     return list(grid)
 
 
-def default_grid(profile: Profile) -> list[Code]:
+def default_grid(profile: Profile) -> list[CodeShape]:
     """Return codes around the profile's own: K from a quarter to four times, Omega from 1 to 1.6."""
     k = profile.job.critical
     criticals = sorted({max(1, round(k * 2 ** (i / 2))) for i in range(-4, 5)})

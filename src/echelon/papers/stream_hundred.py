@@ -11,7 +11,7 @@ from echelon.papers.stream_workers import hundred
 from echelon.prediction import plan_law
 from echelon.schemes import any_k, split_rows
 from echelon.simulation import Interval, simulate_law
-from echelon.tune import Code, Trial, algorithm1, recode
+from echelon.tune import CodeShape, Trial, algorithm1, recode
 
 CRITICALS: Sequence[int] = range(50, 601, 10)
 DRAWS = 10
@@ -110,8 +110,8 @@ def _least_mismatch(draw: int) -> tuple[float, bool]:
     return float(iteration[int(np.argmin(uneven))] / iteration.min()), bool((np.diff(uneven) > 0).any())
 
 
-def _diagonal(criticals: Sequence[int]) -> list[Code]:
-    return [Code(critical=k, tasks=k) for k in criticals]
+def _diagonal(criticals: Sequence[int]) -> list[CodeShape]:
+    return [CodeShape(critical=k, tasks=k) for k in criticals]
 
 
 def _iteration(trial: Trial) -> float:
@@ -125,7 +125,7 @@ def table2(folder: Path, seed: int) -> list[Claim]:
     ours: dict[int, Interval] = {}
     longer: dict[int, float] = {}
     for k, published in TABLE2.items():
-        coded = recode(profile, Code(critical=k, tasks=k))
+        coded = recode(profile, CodeShape(critical=k, tasks=k))
         law = plan_law(any_k(split_rows(coded).counts, k), coded)
         ours[k] = simulate_law(law, coded, jobs=JOBS, seeds=50, seed=seed).delay
         longer[k] = simulate_law(law, coded, jobs=2 * JOBS, seeds=50, seed=seed).delay.mean

@@ -1,0 +1,81 @@
+"""What a code says of itself: which combinations its rows are, and how many of them are enough."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import BoolArray, NumberArray
+from echelon.errors import ArgumentError
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Code:
+    """Rows that are linear combinations of parts, and what is to be recovered of the parts.
+
+    matrix: row i is ``matrix[i] @ parts``, shape (rows, parts), real or complex.
+    target: what is wanted, ``target @ parts``, shape (wanted, parts); a row of ones for a sum of gradients.
+    threshold: any so many distinct rows recover the target.
+    counting: whether fewer never do; otherwise a lucky set of fewer rows may be enough (the span rule tells).
+    precoded: whether a row is computed from data that was combined beforehand, as one part of work (linear work),
+        and not from the results of its parts (gradients).
+    systematic: how many of the first rows are the parts themselves.
+    """
+
+    matrix: NumberArray
+    target: NumberArray
+    threshold: int
+    counting: bool
+    precoded: bool = False
+    systematic: int = 0
+
+    def __post_init__(self) -> None:
+        if self.matrix.ndim != 2 or self.target.ndim != 2 or self.matrix.shape[1] != self.target.shape[1]:
+            raise ArgumentError(
+                f"target: shape {self.target.shape} is not allowed; must be (wanted, parts), for a matrix of shape "
+                f"(rows, parts), {self.matrix.shape}"
+            )
+        if not np.isfinite(self.matrix).all() or not np.isfinite(self.target).all():
+            raise ArgumentError("matrix, target: must be finite everywhere")
+        checks.whole("threshold", self.threshold, least=1, most=self.rows)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, n."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def parts(self) -> int:
+        """Number of parts that rows combine."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def support(self) -> BoolArray:
+        """Which parts a row is made of, shape (rows, parts)."""
+        held: BoolArray = self.matrix != 0
+        return held
+
+    def cost(self, row: int, after: int | None = None) -> int:
+        """Return the parts to compute for a row, alone or right `after` another one of the same lane.
+
+        A worker keeps the part results of its previous row: what both rows share is not computed again.
+        """
+        if self.precoded:
+            return 1
+        fresh = self.support[row] if after is None else self.support[row] & ~self.support[after]
+        return int(np.count_nonzero(fresh))
+
+    def storage(self, rows: Iterable[int]) -> int:
+        """Return how many parts' worth of data a worker with these rows must hold."""
+        listed = list(rows)
+        return len(listed) if self.precoded else int(np.count_nonzero(self.support[listed].any(axis=0)))
+
+    def encode(self, parts: NumberArray) -> NumberArray:
+        """Return all rows of an array whose first axis runs over the parts; the rest may have any shape."""
+        parts = np.asarray(parts)
+        if parts.shape[:1] != (self.parts,):
+            raise ArgumentError(f"parts: shape {parts.shape} is not allowed; the first axis must be {self.parts} long")
+        coded = np.tensordot(self.matrix[self.systematic :], parts, axes=1)
+        return coded if not self.systematic else np.concatenate([parts[: self.systematic], coded])

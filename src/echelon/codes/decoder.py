@@ -1,0 +1,141 @@
+"""Weights that recover the target from the rows received, with the noise they let through.
+
+All rows are solved for once. A round then has few rows missing: it costs a system of the size of what is missing,
+and not of what is there. With W0 the shortest weights over all rows and N an orthonormal basis of the combinations
+that cancel, the weights W0 + Y N vanish on the missing rows M where Y N[:, M] = -W0[:, M]; the shortest such Y gives
+the weights that amplify noise least, from all rows received.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echelon.arrays import BoolArray, IntArray, NumberArray
+from echelon.codes.base import Code
+from echelon.codes.combine import combine
+from echelon.codes.systematic import lost_part_weights
+from echelon.errors import ArgumentError, NotDecodable
+from echelon.linalg import row_space
+
+_MISFIT = 1e-7  # relative: beyond it the target is outside the span of the rows
+_CACHE = 1024  # patterns remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How to recover the target from some rows.
+
+    rows: the rows that messages must come from, in this order, shape (received,).
+    solved: which of the wanted values are combinations of messages; the others are messages themselves.
+    matrix: the solved ones are ``matrix @ messages``, shape (solved, received).
+    copied: for each wanted value the message that it is a copy of, or -1, shape (wanted,).
+    amplification: the largest norm of a row of `matrix`, at least 1 where something is copied: noise of size one in
+        every message becomes this much.
+    """
+
+    rows: IntArray
+    solved: IntArray
+    matrix: NumberArray
+    copied: IntArray
+    amplification: float
+
+    def error(self, dtype: np.dtype[Any] | type[np.floating[Any]] = np.float64) -> float:
+        """Return the relative error to expect of messages of this precision: amplification times epsilon."""
+        return self.amplification * float(np.finfo(dtype).eps)
+
+    def combine(self, messages: Iterable[NumberArray], out: NumberArray | None = None) -> NumberArray:
+        """Return the target, shape (wanted, ...), from messages in the order of `rows`."""
+        listed = list(messages)
+        if len(self.solved) == len(self.copied):
+            return combine(self.matrix, listed, out)
+        if len(listed) != len(self.rows):
+            raise ArgumentError(f"messages: {len(listed)} given; must be {len(self.rows)}, one a row")
+        first = np.asarray(listed[0])
+        if out is None:
+            out = np.empty((len(self.copied), *first.shape), dtype=first.dtype)
+        for wanted, message in enumerate(self.copied):
+            if message >= 0:
+                out[wanted] = listed[message]
+        if len(self.solved):
+            out[self.solved] = combine(self.matrix, listed)
+        return out
+
+
+class Decoder:
+    """Finds weights for a code; made once, asked every round; patterns seen before cost a look-up.
+
+    `limit` is the largest amplification that is accepted: beyond it more rows are asked for, by `NotDecodable`.
+
+    >>> from echelon.codes import cyclic
+    >>> weights = Decoder(cyclic(rows=3, load=2, rng=np.random.default_rng(1))).weights([2, 0])
+    >>> weights.rows.tolist(), weights.matrix.shape
+    ([0, 2], (1, 2))
+    """
+
+    def __init__(self, code: Code, *, limit: float = 1e8) -> None:
+        self.code, self.limit = code, limit
+        self._known: dict[bytes, Weights] = {}
+        if code.systematic:
+            return
+        space = row_space(code.matrix)
+        inside = (code.target @ space.basis.conj().T) @ space.basis
+        if not np.allclose(inside, code.target, rtol=0, atol=_MISFIT * np.abs(code.target).max()):
+            raise ArgumentError("code: not allowed; its target lies outside the span of all its rows")
+        self._shortest = (code.target @ space.basis.conj().T) @ space.reach
+        self._cancel = space.cancel
+
+    def weights(self, received: Iterable[int]) -> Weights:
+        """Return the weights for the distinct rows received; raise `NotDecodable` where they are not enough."""
+        here = np.zeros(self.code.rows, dtype=bool)
+        listed = np.fromiter(received, dtype=np.int64)
+        if listed.size and (listed.min() < 0 or listed.max() >= self.code.rows):
+            raise ArgumentError(f"received: must be rows from 0 to {self.code.rows - 1}")
+        here[listed] = True
+        key = here.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            found = self._solve(here)
+            if len(self._known) >= _CACHE:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = found
+        return found
+
+    def _solve(self, here: BoolArray) -> Weights:
+        rows = np.flatnonzero(here)
+        if self.code.counting and len(rows) < self.code.threshold:
+            raise NotDecodable(
+                f"{len(rows)} of {self.code.rows} rows; {self.code.threshold} are needed: wait for more rows or raise "
+                "redundancy"
+            )
+        if self.code.systematic:
+            solved, weights = lost_part_weights(self.code, here)
+            copied = np.where(here[: self.code.systematic], np.cumsum(here)[: self.code.systematic] - 1, -1)
+        else:
+            weights = self._shift(here)
+            solved, copied = np.arange(len(weights)), np.full(len(weights), -1)
+        kept = np.ascontiguousarray(weights[:, rows])
+        norms = np.sqrt(np.square(np.abs(kept)).sum(axis=1))
+        amplification = float(norms.max(initial=1.0 if (copied >= 0).any() else 0.0))
+        if not amplification <= self.limit:
+            raise NotDecodable(
+                f"{len(rows)} of {self.code.rows} rows give the target with noise amplified {amplification:.1e} times, "
+                f"more than {self.limit:.1e}: wait for another row, or choose a better conditioned code"
+            )
+        return Weights(rows, solved, kept, copied, amplification)
+
+    def _shift(self, here: BoolArray) -> NumberArray:
+        """Return weights over all rows that vanish on the missing ones."""
+        missing = np.flatnonzero(~here)
+        if not len(missing):
+            return self._shortest
+        wanted = self._shortest[:, missing]
+        shift = np.linalg.lstsq(self._cancel[:, missing].T, -wanted.T, rcond=1e-12)[0].T
+        weights: NumberArray = self._shortest + shift @ self._cancel
+        if not np.abs(weights[:, missing]).max() <= _MISFIT * np.abs(self._shortest).max():
+            raise NotDecodable(
+                f"{int(here.sum())} of {self.code.rows} rows do not give the target; any {self.code.threshold} do: "
+                "wait for more rows or raise redundancy"
+            )
+        return weights

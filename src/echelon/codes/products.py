@@ -1,0 +1,112 @@
+"""What all codes for matrix products share: coded factors, and a row as the product of two of them.
+
+X is cut into x by z blocks and Y into z by y. Row i is the product of ``left[i]``, a combination of X's blocks, and
+``right[i]``, one of Y's; so it is a combination of all products of a block of X and one of Y, with the coefficients
+``left[i] ⊗ right[i]``. What is wanted, block (a, d) of X Y, is the sum over b of X[a, b] Y[b, d].
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import FloatArray, NumberArray
+from echelon.codes.base import Code
+from echelon.codes.decoder import Decoder
+from echelon.errors import ArgumentError, NotDecodable
+
+_NOISE = 1e8  # amplification beyond which half of all digits are lost
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProductCode(Code):
+    """A code whose rows are products of coded factors.
+
+    left, right: combinations of the blocks of X and of Y, shapes (rows, x z) and (rows, z y).
+    blocks: x, z, y.
+    """
+
+    left: NumberArray
+    right: NumberArray
+    blocks: tuple[int, int, int]
+
+    def encode_factors(self, first: NumberArray, second: NumberArray) -> tuple[NumberArray, NumberArray]:
+        """Return the coded factors of every row; sizes that do not divide are filled up with zeros."""
+        x, z, y = self.blocks
+        if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[0]:
+            raise ArgumentError(f"second: shape {second.shape} is not allowed; must fit {first.shape} for a product")
+        lefts = np.tensordot(self.left.astype(_like(self.left, first)), _cut(first, x, z), axes=1)
+        rights = np.tensordot(self.right.astype(_like(self.right, second)), _cut(second, z, y), axes=1)
+        return lefts, rights
+
+    def assemble(self, recovered: NumberArray, shape: tuple[int, int]) -> NumberArray:
+        """Return the product of the given shape from its blocks, shape (x y, rows, columns)."""
+        x, _, y = self.blocks
+        _, height, width = recovered.shape
+        whole = recovered.reshape(x, y, height, width).transpose(0, 2, 1, 3).reshape(x * height, y * width)
+        return whole[: shape[0], : shape[1]]
+
+
+def _like(weights: NumberArray, data: NumberArray) -> np.dtype[Any]:
+    return np.result_type(data.dtype, np.complex64) if np.iscomplexobj(weights) else data.dtype
+
+
+def _cut(matrix: NumberArray, down: int, across: int) -> NumberArray:
+    """Return the blocks of a matrix, row by row, shape (down across, height, width), filled up with zeros."""
+    height, width = -(-matrix.shape[0] // down), -(-matrix.shape[1] // across)
+    padded = np.pad(matrix, ((0, height * down - matrix.shape[0]), (0, width * across - matrix.shape[1])))
+    return padded.reshape(down, height, across, width).transpose(0, 2, 1, 3).reshape(down * across, height, width)
+
+
+def product_code(left: NumberArray, right: NumberArray, blocks: tuple[int, int, int], threshold: int) -> ProductCode:
+    """Return the code with these coded factors, or refuse it where it would amplify noise beyond use."""
+    x, z, y = blocks
+    rows = len(left)
+    matrix = (left[:, :, None] * right[:, None, :]).reshape(rows, -1)
+    a, b, c, d = np.meshgrid(*(np.arange(size) for size in (x, z, z, y)), indexing="ij")
+    target = np.zeros((x * y, matrix.shape[1]))
+    same = (b == c).ravel()
+    target[(a * y + d).ravel()[same], np.flatnonzero(same)] = 1.0
+    code = ProductCode(
+        matrix=matrix,
+        target=target,
+        threshold=threshold,
+        counting=True,
+        precoded=True,
+        left=left,
+        right=right,
+        blocks=blocks,
+    )
+    _refuse_if_noisy(code)
+    return code
+
+
+def _refuse_if_noisy(code: Code) -> None:
+    """Decode from the first rows and from the last: where that fails, so will most sets."""
+    some = range(code.threshold), range(code.rows - code.threshold, code.rows)
+    try:
+        decoder = Decoder(code, limit=_NOISE)
+        for rows in some:
+            decoder.weights(rows)
+    except (ArgumentError, NotDecodable) as error:
+        raise ArgumentError(
+            f"basis: not allowed for {code.threshold} unknown products; {error}. Use separable random rows "
+            "(khatri_rao) or roots of unity"
+        ) from None
+
+
+def checked_blocks(x: int, z: int, y: int, rows: int, threshold: int) -> None:
+    """Check the numbers of blocks, and that there are rows enough."""
+    for name, value in (("x", x), ("z", z), ("y", y)):
+        checks.whole(name, value, least=1, most=100)
+    checks.whole("rows", rows, least=threshold, most=10**4)
+
+
+def basis_values(basis: str, degrees: FloatArray, points: NumberArray) -> NumberArray:
+    """Return basis functions of the given degrees at the points, shape (points, degrees)."""
+    if basis == "chebyshev":
+        waves: NumberArray = np.cos(degrees[None, :] * np.arccos(points.real)[:, None])
+        return waves
+    powers: NumberArray = points[:, None] ** degrees[None, :]
+    return powers

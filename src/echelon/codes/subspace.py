@@ -1,0 +1,85 @@
+"""Rows with given supports inside a random subspace that holds the all-one vector.
+
+A subspace of dimension K of the space of `parts` coordinates has, for any `load` = parts - K + 1 of them, a vector
+that is zero elsewhere. If it also holds the all-one vector, and rows are such vectors in general position, any K of
+them span it, and so give the sum of all parts (stream, appendix; gradient coding's random null-space construction).
+"""
+
+from itertools import combinations
+
+import numpy as np
+from numpy.random import Generator
+
+from echelon import checks
+from echelon.arrays import BoolArray
+from echelon.codes.base import Code
+from echelon.codes.decoder import Decoder
+from echelon.errors import ArgumentError, NotDecodable
+
+_TRIES = 20
+
+
+def subspace(*, critical: int, rows: int, parts: int, rng: Generator) -> Code:
+    """Return a code of which any `critical` of `rows` rows give the sum of `parts` parts, parts - K + 1 a row.
+
+    Supports are cyclic arcs whose starts are spread evenly, so that every part lies in as many rows as any other, to
+    one. A part that is missing from K rows could not be recovered from them, which bounds the number of rows:
+    rows * (parts - load) / parts must be less than K.
+
+    >>> subspace(critical=2, rows=3, parts=3, rng=np.random.default_rng(1)).support.sum(axis=1).tolist()
+    [2, 2, 2]
+    """
+    checks.whole("critical", critical, least=1, most=parts)
+    checks.whole("rows", rows, least=critical, most=10**5)
+    load = parts - critical + 1
+    starts = (np.arange(rows) * parts) // rows
+    support = (np.arange(parts)[None, :] - starts[:, None]) % parts < load
+    absent = int((~support).sum(axis=0).max())
+    if absent >= critical:
+        raise ArgumentError(
+            f"rows: {rows} is not allowed; a part would be missing from {absent} rows, and must be from fewer than "
+            f"critical, {critical}"
+        )
+    return code_in_subspace(support, critical, rng)
+
+
+def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code:
+    """Return rows with these supports out of a random subspace of this dimension that holds the all-one vector.
+
+    Of a few draws the one whose decoding amplifies noise least is kept.
+    """
+    parts = support.shape[1]
+    best, least = None, float("inf")
+    for _ in range(_TRIES):
+        matrix = np.zeros(support.shape)
+        if dimension < parts:
+            # what the subspace is orthogonal to: random, but orthogonal to the all-one vector
+            normals = rng.standard_normal((parts - dimension, parts))
+            normals -= normals.mean(axis=1, keepdims=True)
+        for i, places in enumerate(support):
+            where = np.flatnonzero(places)
+            row = np.ones(1)
+            if dimension < parts:
+                row = np.linalg.svd(normals[:, where])[2][-1]
+            matrix[i, where] = row / np.abs(row).max() * np.sign(row.sum() or 1.0)
+        code = Code(matrix=matrix, target=np.ones((1, parts)), threshold=dimension, counting=True)
+        noise = _worst(code)
+        if noise < least:
+            best, least = code, noise
+    if best is None:
+        raise ArgumentError(f"support: no draw of {_TRIES} could be decoded; use fewer losses, or roots of unity")
+    return best
+
+
+def _worst(code: Code) -> float:
+    """Return the largest amplification over arcs of consecutive losses, the usual worst case, and small codes' all."""
+    lost = code.rows - code.threshold
+    if code.rows <= 8:
+        patterns = [list(some) for some in combinations(range(code.rows), code.threshold)]
+    else:
+        patterns = [[(start + i) % code.rows for i in range(lost, code.rows)] for start in range(code.rows)]
+    try:
+        decoder = Decoder(code, limit=1e12)
+        return max(decoder.weights(some).amplification for some in patterns)
+    except (ArgumentError, NotDecodable):
+        return float("inf")

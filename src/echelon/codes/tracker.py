@@ -1,0 +1,89 @@
+"""When is enough enough: trackers that say, row by row, whether a slot can be recovered."""
+
+from typing import Protocol
+
+import numpy as np
+
+from echelon.codes.base import Code
+
+
+class Tracker(Protocol):
+    """Takes rows as they arrive, in any order; a repeated or unknown row changes nothing."""
+
+    def add(self, row: int) -> bool:
+        """Take in a row and return whether the slot can be recovered now."""
+
+    @property
+    def received(self) -> list[int]:
+        """The distinct rows taken in, in order of arrival."""
+
+
+class CountTracker:
+    """Counts distinct rows: all that codes need of which any `threshold` rows are enough, and fewer never.
+
+    >>> tracker = CountTracker(rows=3, threshold=2)
+    >>> [tracker.add(row) for row in (2, 2, 7, 0)]
+    [False, False, False, True]
+    """
+
+    def __init__(self, *, rows: int, threshold: int) -> None:
+        self._rows, self._threshold = rows, threshold
+        self._seen: dict[int, None] = {}
+
+    def add(self, row: int) -> bool:
+        """Take in a row and return whether `threshold` distinct ones are there."""
+        if 0 <= row < self._rows:
+            self._seen[row] = None
+        return len(self._seen) >= self._threshold
+
+    @property
+    def received(self) -> list[int]:
+        """The distinct rows taken in, in order of arrival."""
+        return list(self._seen)
+
+
+class SpanTracker:
+    """Keeps an orthonormal basis of the rows received, and what of the target lies outside of it.
+
+    A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, to `tolerance`.
+    """
+
+    def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
+        self._code, self._tolerance = code, tolerance
+        self._basis = np.empty((0, code.parts), dtype=code.matrix.dtype)
+        self._outside = code.target.astype(np.result_type(code.matrix, code.target))
+        self._scale = np.linalg.norm(code.target, axis=1)
+        self._seen: dict[int, None] = {}
+        self._enough = bool((self._scale == 0).all())
+
+    def add(self, row: int) -> bool:
+        """Take in a row and return whether the target lies in the span of the rows."""
+        if row in self._seen or not 0 <= row < self._code.rows:
+            return self._enough
+        self._seen[row] = None
+        if self._enough:
+            return True
+        fresh = self._code.matrix[row]
+        size = np.linalg.norm(fresh)
+        for _ in range(2):  # once more, since one pass leaves what rounding put in
+            fresh = fresh - (fresh @ self._basis.conj().T) @ self._basis
+        rest = np.linalg.norm(fresh)
+        if rest > self._tolerance * size:
+            fresh = fresh / rest
+            self._basis = np.vstack([self._basis, fresh])
+            self._outside = self._outside - np.outer(self._outside @ fresh.conj(), fresh)
+            left = np.linalg.norm(self._outside, axis=1)
+            self._enough = bool((left <= self._tolerance * self._scale).all())
+        return self._enough
+
+    @property
+    def received(self) -> list[int]:
+        """The distinct rows taken in, in order of arrival."""
+        return list(self._seen)
+
+
+def tracker(code: Code) -> Tracker:
+    """Return the cheapest tracker that is right for a code."""
+    if code.counting:
+        return CountTracker(rows=code.rows, threshold=code.threshold)
+    return SpanTracker(code)

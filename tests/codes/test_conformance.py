@@ -1,0 +1,188 @@
+"""Every code in the registry: promised sets recover the target, fewer do not, tracker and rank agree."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from echelon.codes import (
+    CODES,
+    Decoder,
+    cyclic,
+    fractional_repetition,
+    khatri_rao,
+    lagrange,
+    mds,
+    polynomial,
+    reed_solomon,
+    subspace,
+    tracker,
+    uncoded,
+)
+from echelon.errors import ArgumentError, NotDecodable
+
+
+def arcs(rows, load):
+    return (np.arange(rows)[None, :] - np.arange(rows)[:, None]) % rows < load
+
+
+def rng():
+    return np.random.default_rng(5)
+
+
+SMALL = {
+    "cyclic": [lambda: cyclic(rows=6, load=3, rng=rng()), lambda: cyclic(rows=5, load=5, rng=rng())],
+    "fractional_repetition": [
+        lambda: fractional_repetition(rows=6, load=3),
+        lambda: fractional_repetition(rows=4, load=1),
+    ],
+    "khatri_rao": [lambda: khatri_rao(x=2, y=2, rows=6, rng=rng())],
+    "lagrange": [lambda: lagrange(parts=3, degree=2, rows=7), lambda: lagrange(parts=4, degree=1, rows=6)],
+    "polynomial": [
+        lambda: polynomial(x=2, y=2, rows=7, rng=rng()),
+        lambda: polynomial(x=3, y=2, rows=8, rng=rng(), basis="chebyshev"),
+        lambda: polynomial(x=2, y=2, rows=6, rng=rng(), basis="monomial"),
+        lambda: polynomial(x=1, y=1, z=3, rows=7, rng=rng()),
+        lambda: polynomial(x=2, y=1, z=2, rows=7, rng=rng()),
+    ],
+    "mds": [
+        lambda kind=kind: mds(parts=5, rows=8, rng=rng(), parity=kind)
+        for kind in ("random", "circle", "chebyshev", "auto")
+    ],
+    "reed_solomon": [
+        lambda: reed_solomon(arcs(7, 3)),
+        lambda: reed_solomon(arcs(7, 3), real=True),
+        lambda: reed_solomon(arcs(8, 4), real=True),
+    ],
+    "subspace": [
+        lambda: subspace(critical=2, rows=3, parts=3, rng=rng()),
+        lambda: subspace(critical=4, rows=6, parts=6, rng=rng()),
+    ],
+    "uncoded": [lambda: uncoded(parts=4)],
+}
+LARGE = {
+    "cyclic": lambda: cyclic(rows=30, load=5, rng=rng()),
+    "fractional_repetition": lambda: fractional_repetition(rows=40, load=10),
+    "khatri_rao": lambda: khatri_rao(x=4, y=5, rows=28, rng=rng()),
+    "lagrange": lambda: lagrange(parts=8, degree=2, rows=20),
+    "polynomial": lambda: polynomial(x=4, y=6, rows=30, rng=rng()),
+    "mds": lambda: mds(parts=60, rows=70, rng=rng()),
+    "reed_solomon": lambda: reed_solomon(arcs(40, 10)),
+    "subspace": lambda: subspace(critical=20, rows=24, parts=24, rng=rng()),
+    "uncoded": lambda: uncoded(parts=30),
+}
+EXAMPLES = [pytest.param(make, id=f"{name}-{i}") for name, makes in SMALL.items() for i, make in enumerate(makes)]
+
+
+def test_every_family_has_examples():
+    assert set(SMALL) == set(LARGE) == set(CODES)
+
+
+def recovered(code, rows, dtype=np.float64):
+    parts = np.random.default_rng(1).standard_normal((code.parts, 4, 3))
+    messages = code.encode(parts)
+    weights = Decoder(code).weights(rows)
+    got = weights.combine([messages[row] for row in weights.rows])
+    return got, np.tensordot(code.target, parts, axes=1), weights
+
+
+@pytest.mark.parametrize("make", EXAMPLES)
+def test_every_promised_set_recovers_the_target(make):
+    code = make()
+    for rows in combinations(range(code.rows), code.threshold):
+        got, truth, weights = recovered(code, rows)
+        np.testing.assert_allclose(got, truth, atol=1e-9)
+        assert weights.amplification > 0
+        assert weights.error(np.float32) > weights.error(np.float64)
+
+
+@pytest.mark.parametrize("make", EXAMPLES)
+def test_more_rows_are_used_and_never_amplify_more(make):
+    code = make()
+    decoder = Decoder(code)
+    for rows in combinations(range(code.rows), code.threshold):
+        few = decoder.weights(rows)
+        more = decoder.weights({*rows, *range(min(code.rows, code.threshold + 1))})
+        assert (
+            more.amplification <= few.amplification * (1 + 1e-9) or set(more.rows) == set(few.rows) or code.systematic
+        )
+
+
+@pytest.mark.parametrize("make", EXAMPLES)
+def test_tracker_decoder_and_rank_agree_on_every_set(make):
+    code = make()
+    decoder = Decoder(code)
+    for size in range(code.rows + 1):
+        for rows in combinations(range(code.rows), size):
+            held = code.matrix[list(rows)]
+            together = np.concatenate([held, code.target])
+            spans = bool(size) and np.linalg.matrix_rank(together, tol=1e-8) == np.linalg.matrix_rank(held, tol=1e-8)
+            watch = tracker(code)
+            said = [watch.add(row) for row in rows]
+            assert (said[-1] if said else False) == spans
+            assert watch.received == list(rows)
+            if spans:
+                decoder.weights(rows)
+            else:
+                with pytest.raises(NotDecodable, match=f"{size} of {code.rows} rows"):
+                    decoder.weights(rows)
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_large_codes_survive_arcs_and_random_losses(name):
+    code = LARGE[name]()
+    draw = np.random.default_rng(2)
+    lost = code.rows - code.threshold
+    patterns = [(start + np.arange(lost)) % code.rows for start in range(code.rows)]
+    patterns += [draw.choice(code.rows, lost, replace=False) for _ in range(40)]
+    for gone in patterns:
+        got, truth, weights = recovered(code, np.setdiff1d(np.arange(code.rows), gone))
+        assert np.abs(got - truth).max() <= 1e3 * weights.error() * np.abs(code.matrix).max() * code.parts
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_repeated_reordered_and_unknown_rows_change_nothing(name):
+    code = LARGE[name]()
+    rows = [int(row) for row in np.random.default_rng(3).permutation(code.rows)]
+    plain, noisy = tracker(code), tracker(code)
+    for row in rows:
+        said = plain.add(row)
+        noisy.add(-1)
+        noisy.add(code.rows)
+        assert noisy.add(row) == said
+        assert noisy.add(row) == said
+    assert plain.received == noisy.received == rows
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_float32_messages_stay_float32_and_close(name):
+    code = LARGE[name]()
+    parts = np.random.default_rng(1).standard_normal((code.parts, 5))
+    messages = code.encode(parts)
+    narrow = messages.astype(np.complex64 if np.iscomplexobj(messages) else np.float32)
+    weights = Decoder(code).weights(range(code.rows - 1, code.rows - 1 - code.threshold, -1))
+    got = weights.combine([narrow[row] for row in weights.rows])
+    assert got.dtype == narrow.dtype
+    truth = np.tensordot(code.target, parts, axes=1)
+    assert np.abs(got - truth).max() <= 1e2 * weights.error(np.float32) * np.abs(messages).max() * code.rows
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_costs_and_storage_follow_from_the_supports(name):
+    code = LARGE[name]()
+    for row in range(1, code.rows):
+        alone, after = code.cost(row), code.cost(row, after=row - 1)
+        if code.precoded:
+            assert (alone, after) == (1, 1)
+        else:
+            assert alone == np.count_nonzero(code.matrix[row])
+            assert after == np.count_nonzero((code.matrix[row] != 0) & (code.matrix[row - 1] == 0))
+    assert code.storage([0]) == code.cost(0)
+    assert code.storage([0, 1]) == code.cost(0) + code.cost(1, after=0)
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_rows_that_do_not_exist_are_refused(name):
+    code = LARGE[name]()
+    with pytest.raises(ArgumentError, match="received: must be rows from 0"):
+        Decoder(code).weights([0, code.rows])

@@ -1,0 +1,159 @@
+"""What single families promise, and vectors that were printed elsewhere."""
+
+import numpy as np
+import pytest
+
+from echelon.codes import (
+    Code,
+    Decoder,
+    combine,
+    cyclic,
+    fractional_repetition,
+    mds,
+    reed_solomon,
+    subspace,
+    threshold_of,
+    uncoded,
+)
+from echelon.errors import ArgumentError, NotDecodable
+
+
+def arcs(parts, load, starts):
+    return (np.arange(parts)[None, :] - np.asarray(starts)[:, None]) % parts < load
+
+
+def sums(matrix, threshold):
+    matrix = np.array(matrix, dtype=float)
+    return Code(matrix=matrix, target=np.ones((1, matrix.shape[1])), threshold=threshold, counting=True)
+
+
+def test_example_3_of_the_stream_paper():
+    """Its printed matrix: any two of three rows give the sum."""
+    code = sums([[1, 0, 0.5], [1, -1, 0], [0, 1, 0.5]], threshold=2)
+    for rows, weights in (([0, 1], [2, -1]), ([0, 2], [1, 1]), ([1, 2], [1, 2])):
+        np.testing.assert_allclose(Decoder(code).weights(rows).matrix, [weights], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "threshold"),
+    [
+        ([[1, -1, 0, 0], [0, 1, 1, 0], [0, 0, 1, -1], [1, 0, 0, 1]], 3),
+        ([[1, 1 / 3, 2 / 3, 0], [0, 1, 1 / 2, 3 / 2], [2, 0, 1, -1], [-1 / 2, 1 / 2, 0, 1]], 2),
+    ],
+)
+def test_the_printed_codes_of_the_block_paper(matrix, threshold):
+    """Fig. 1 of the paper on block coordinates: four workers, one and two stragglers."""
+    from itertools import combinations
+
+    code = sums(matrix, threshold)
+    for rows in combinations(range(4), threshold):
+        weights = Decoder(code).weights(rows)
+        np.testing.assert_allclose(weights.matrix @ np.array(matrix)[list(rows)], np.ones((1, 4)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("parts", "orders", "threshold"),
+    [(6, [2], 5), (6, [3, 2], 8), (10, [6], 5), (10, [6, 8, 10], 7), (5, [5, 3], 3), (40, [10], 31)],
+)
+def test_thresholds_of_multi_message_masks(parts, orders, threshold):
+    mask = np.concatenate([arcs(parts, order, np.arange(parts)) for order in orders])
+    assert threshold_of(mask) == threshold
+    code = reed_solomon(mask)
+    assert code.threshold == threshold
+    np.testing.assert_array_equal(code.support, mask)
+
+
+def test_all_495_sets_of_eight_rows_decode():
+    from itertools import combinations
+
+    mask = np.concatenate([arcs(6, order, np.arange(6)) for order in (3, 2)])
+    decoder = Decoder(reed_solomon(mask))
+    assert sum(decoder.weights(rows).amplification < 1e6 for rows in combinations(range(12), 8)) == 495
+
+
+def test_roots_of_unity_at_forty_rows_are_accurate_in_every_arc():
+    """Worst float64 error under 1e-12 (measured near 1e-14), and the natural order far worse."""
+    mask = arcs(40, 10, np.arange(40))
+    parts = np.random.default_rng(1).standard_normal((40, 20))
+
+    def worst(code):
+        decoder, messages = Decoder(code, limit=1e12), code.encode(parts)
+        errors = []
+        for start in range(40):
+            weights = decoder.weights([(start + i) % 40 for i in range(31)])
+            got = weights.combine([messages[row] for row in weights.rows])
+            errors.append(np.abs(got - parts.sum(axis=0)).max() / np.abs(parts.sum(axis=0)).max())
+        return max(errors)
+
+    strided = worst(reed_solomon(mask))
+    assert strided < 1e-12
+    assert worst(reed_solomon(mask, stride=1)) > 100 * strided
+
+
+def test_without_losses_systematic_decoding_is_a_copy():
+    code = mds(parts=6, rows=9, rng=np.random.default_rng(1))
+    parts = np.random.default_rng(2).standard_normal((6, 7))
+    weights = Decoder(code).weights(range(6))
+    assert weights.amplification == 1.0
+    assert len(weights.solved) == 0
+    np.testing.assert_array_equal(weights.combine(list(parts)), parts)
+
+
+def test_parity_is_chosen_by_what_it_does_to_noise():
+    """Points on a circle for three losses, random numbers for twenty."""
+    patterns = {3: 31, 20: 100}
+    for spare, rows in patterns.items():
+        worst = {}
+        for kind in ("circle", "random", "auto"):
+            code = mds(parts=rows - spare, rows=rows, rng=np.random.default_rng(1), parity=kind)
+            decoder = Decoder(code, limit=1e14)
+            lost = [(start + np.arange(spare)) % rows for start in range(rows)]
+            draw = np.random.default_rng(3)
+            lost += [draw.choice(rows, spare, replace=False) for _ in range(200)]
+            kept = [np.setdiff1d(np.arange(rows), gone) for gone in lost]
+            worst[kind] = max(decoder.weights(some).amplification for some in kept)
+        assert (worst["circle"] < worst["random"]) == (spare == 3)
+        assert worst["auto"] <= 10 * min(worst["circle"], worst["random"])
+
+
+def test_badly_amplifying_sets_are_refused_and_not_returned_as_garbage():
+    code = sums([[1, 0], [0, 1], [1, 1 + 1e-6]], threshold=2)
+    with pytest.raises(NotDecodable, match="noise amplified"):
+        Decoder(sums([[1, 0], [1, 1e-6]], threshold=2), limit=1e3).weights([0, 1])
+    assert Decoder(code, limit=10).weights([0, 1]).amplification == pytest.approx(np.sqrt(2))
+
+
+def test_a_target_out_of_reach_is_refused():
+    with pytest.raises(ArgumentError, match="outside the span"):
+        Decoder(sums([[1, 0, 0], [0, 1, 0]], threshold=2))
+
+
+def test_combine_fills_out_and_takes_any_shape():
+    weights = np.array([[1.0, -2.0, 0.0], [0.5, 0.0, 3.0]])
+    messages = [np.random.default_rng(i).standard_normal((40, 1000)) for i in range(3)]
+    out = np.empty((2, 40, 1000))
+    got = combine(weights, messages, out)
+    assert got is out
+    np.testing.assert_allclose(got, np.tensordot(weights, np.stack(messages), axes=1), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: combine(np.ones((1, 2)), [np.ones(3)]), "messages: 1 given; must be 2"),
+        (lambda: combine(np.ones((1, 2)), [np.ones(3), np.ones(4)]), "one shape"),
+        (lambda: combine(np.ones((1, 1)), [np.ones(3)], np.ones(3)), "out: must be a contiguous array"),
+        (lambda: fractional_repetition(rows=6, load=4), "load: 4 is not allowed; must divide"),
+        (lambda: cyclic(rows=4, load=5, rng=np.random.default_rng(1)), "load: 5 is not allowed"),
+        (lambda: subspace(critical=2, rows=9, parts=3, rng=np.random.default_rng(1)), "rows: 9 is not allowed"),
+        (lambda: reed_solomon(np.zeros((2, 2), dtype=bool)), "mask: must have"),
+        (lambda: reed_solomon(arcs(4, 2, range(4)), stride=2), "stride: 2 is not allowed"),
+        (lambda: mds(parts=3, rows=2, rng=np.random.default_rng(1)), "rows: 2 is not allowed"),
+        (lambda: mds(parts=3, rows=4, rng=np.random.default_rng(1), parity="odd"), "parity: 'odd' is not allowed"),
+        (lambda: uncoded(parts=0), "parts: 0 is not allowed"),
+        (lambda: uncoded(parts=2).encode(np.ones((3, 2))), "parts: shape"),
+    ],
+)
+def test_arguments_that_make_no_code_are_refused(make, said):
+    with pytest.raises(ArgumentError, match=said):
+        make()
