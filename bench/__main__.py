@@ -3,12 +3,14 @@
 import argparse
 from pathlib import Path
 
-from bench import planning_speed, stream_speed
+from bench import code_errors, code_speed, planning_speed, stream_speed
 from bench.results import replace_section
 
 REPORTS = {
     "Simulation of a stream": stream_speed.report,
     "Planning": planning_speed.report,
+    "Decoding: speed": code_speed.report,
+    "Decoding: errors": code_errors.report,
 }
 
 

@@ -38,7 +38,7 @@ def test_tables_have_a_line_a_row():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("bench", ["SimPy", "every task sampled", "Theorem 2"]),
+        ("bench", ["SimPy", "every task sampled", "Theorem 2", "numpy lstsq", "roots of unity"]),
         ("reproduce stream", ["Example 2", "Fig. 4", "Table II"]),
     ],
 )

@@ -4,6 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from echelon.codes import (
     CODES,
@@ -71,6 +73,8 @@ LARGE = {
     "subspace": lambda: subspace(critical=20, rows=24, parts=24, rng=rng()),
     "uncoded": lambda: uncoded(parts=30),
 }
+KNOWN = {name: make() for name, make in LARGE.items()}
+DECODERS = {name: Decoder(code) for name, code in KNOWN.items()}
 EXAMPLES = [pytest.param(make, id=f"{name}-{i}") for name, makes in SMALL.items() for i, make in enumerate(makes)]
 
 
@@ -130,7 +134,7 @@ def test_tracker_decoder_and_rank_agree_on_every_set(make):
 
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_large_codes_survive_arcs_and_random_losses(name):
-    code = LARGE[name]()
+    code = KNOWN[name]
     draw = np.random.default_rng(2)
     lost = code.rows - code.threshold
     patterns = [(start + np.arange(lost)) % code.rows for start in range(code.rows)]
@@ -142,7 +146,7 @@ def test_large_codes_survive_arcs_and_random_losses(name):
 
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_repeated_reordered_and_unknown_rows_change_nothing(name):
-    code = LARGE[name]()
+    code = KNOWN[name]
     rows = [int(row) for row in np.random.default_rng(3).permutation(code.rows)]
     plain, noisy = tracker(code), tracker(code)
     for row in rows:
@@ -156,9 +160,9 @@ def test_repeated_reordered_and_unknown_rows_change_nothing(name):
 
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_float32_messages_stay_float32_and_close(name):
-    code = LARGE[name]()
+    code = KNOWN[name]
     parts = np.random.default_rng(1).standard_normal((code.parts, 5))
-    messages = code.encode(parts)
+    messages = np.stack(code.encode(parts))
     narrow = messages.astype(np.complex64 if np.iscomplexobj(messages) else np.float32)
     weights = Decoder(code).weights(range(code.rows - 1, code.rows - 1 - code.threshold, -1))
     got = weights.combine([narrow[row] for row in weights.rows])
@@ -169,7 +173,7 @@ def test_float32_messages_stay_float32_and_close(name):
 
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_costs_and_storage_follow_from_the_supports(name):
-    code = LARGE[name]()
+    code = KNOWN[name]
     for row in range(1, code.rows):
         alone, after = code.cost(row), code.cost(row, after=row - 1)
         if code.precoded:
@@ -183,6 +187,24 @@ def test_costs_and_storage_follow_from_the_supports(name):
 
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_rows_that_do_not_exist_are_refused(name):
-    code = LARGE[name]()
+    code = KNOWN[name]
     with pytest.raises(ArgumentError, match="received: must be rows from 0"):
         Decoder(code).weights([0, code.rows])
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+@given(seed=st.integers(0, 10**6), spare=st.integers(0, 8))
+@settings(max_examples=25)
+def test_any_set_of_at_least_threshold_rows_recovers_the_target(name, seed, spare):
+    code = KNOWN[name]
+    draw = np.random.default_rng(seed)
+    rows = draw.choice(code.rows, min(code.rows, code.threshold + spare), replace=False)
+    watch = tracker(code)
+    said = [watch.add(int(row)) for row in rows]
+    assert said[-1]
+    weights = DECODERS[name].weights(rows)
+    fitted = np.zeros(code.target.shape, dtype=np.result_type(code.matrix, weights.matrix))
+    fitted[weights.solved] = weights.matrix @ code.matrix[weights.rows]
+    copied = np.flatnonzero(weights.copied >= 0)
+    fitted[copied] = code.matrix[weights.rows[weights.copied[copied]]]
+    np.testing.assert_allclose(fitted, code.target, atol=1e-9 * max(1.0, weights.amplification))

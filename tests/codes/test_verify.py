@@ -27,7 +27,7 @@ def test_in_thousands_of_trials_all_corrupt_messages_are_named_and_no_clean_one(
         received = draw.permutation(code.rows)[: draw.integers(code.threshold, code.rows + 1)]
         checks = len(received) - code.threshold
         wrong = draw.choice(received, draw.integers(0, checks // 2 + 1), replace=False)
-        messages = code.encode(draw.standard_normal((code.parts, draw.integers(8, 40))))
+        messages = np.stack(code.encode(draw.standard_normal((code.parts, draw.integers(8, 40)))))
         for row in wrong:
             messages[row] += draw.standard_normal(messages.shape[1]) * 10.0 ** draw.uniform(-3, 3)
         said = verify(code, received, [messages[row] for row in received])
@@ -43,7 +43,7 @@ def test_messages_of_one_number_and_equal_corruptions_are_searched_for(name):
     draw = np.random.default_rng(4)
     for trial in range(60):
         width = 1 if trial % 2 else 12
-        messages = code.encode(draw.standard_normal((code.parts, width)))
+        messages = np.stack(code.encode(draw.standard_normal((code.parts, width))))
         wrong = draw.choice(code.rows, 2, replace=False)
         messages[wrong] += 1.5
         said = verify(code, range(code.rows), list(messages))
@@ -52,21 +52,21 @@ def test_messages_of_one_number_and_equal_corruptions_are_searched_for(name):
 
 def test_not_a_number_is_corrupt():
     code = CODES["mds"]()
-    messages = code.encode(np.random.default_rng(1).standard_normal((12, 20)))
+    messages = np.stack(code.encode(np.random.default_rng(1).standard_normal((12, 20))))
     messages[3, 7] = np.nan
     assert verify(code, range(18), list(messages)).corrupt == (3,)
 
 
 def test_without_spare_rows_nothing_can_be_said():
     code = CODES["mds"]()
-    messages = code.encode(np.random.default_rng(1).standard_normal((12, 20)))
+    messages = np.stack(code.encode(np.random.default_rng(1).standard_normal((12, 20))))
     said = verify(code, range(12), list(messages[:12]))
     assert (said.clean, said.checks) == (True, 0)
 
 
 def test_more_corruptions_than_promised_are_seen_even_where_they_cannot_be_named():
     code = CODES["mds"]()
-    messages = code.encode(np.random.default_rng(1).standard_normal((12, 1)))
+    messages = np.stack(code.encode(np.random.default_rng(1).standard_normal((12, 1))))
     messages[:6] += np.random.default_rng(2).standard_normal((6, 1))
     said = verify(code, range(18), list(messages))
     assert not said.clean

@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from echelon import checks
 from echelon.arrays import BoolArray, NumberArray
+from echelon.codes.combine import apply_rows
 from echelon.errors import ArgumentError
 
 
@@ -72,10 +74,17 @@ class Code:
         listed = list(rows)
         return len(listed) if self.precoded else int(np.count_nonzero(self.support[listed].any(axis=0)))
 
-    def encode(self, parts: NumberArray) -> NumberArray:
-        """Return all rows of an array whose first axis runs over the parts; the rest may have any shape."""
-        parts = np.asarray(parts)
-        if parts.shape[:1] != (self.parts,):
-            raise ArgumentError(f"parts: shape {parts.shape} is not allowed; the first axis must be {self.parts} long")
-        coded = np.tensordot(self.matrix[self.systematic :], parts, axes=1)
-        return coded if not self.systematic else np.concatenate([parts[: self.systematic], coded])
+    def encode(self, parts: Any) -> list[Any]:
+        """Return all rows of an array (NumPy, torch, …) whose first axis runs over the parts.
+
+        The rest may have any shape. Rows that are parts themselves are views: nothing is copied.
+        """
+        if parts.shape[0] != self.parts:
+            raise ArgumentError(
+                f"parts: shape {tuple(parts.shape)} is not allowed; the first axis must be {self.parts} long"
+            )
+        plain = [parts[i] for i in range(self.systematic)]
+        if self.systematic == self.rows:
+            return plain
+        coded = apply_rows(self.matrix[self.systematic :], parts)
+        return plain + [coded[i] for i in range(self.rows - self.systematic)]

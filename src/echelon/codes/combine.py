@@ -1,39 +1,44 @@
-"""Combining messages with weights in one pass over memory."""
+"""Combining messages with weights in one pass over memory, for NumPy arrays and whatever follows the array API."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import array_api_compat as api
 import numpy as np
 
 from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
 
-_BLOCK = 1 << 14  # numbers of each message at a time: they and their sums stay in the cache
+_BLOCK = 1 << 16  # numbers of a sum at a time: they stay in the cache while every message is read once
 
 
-def combine(weights: NumberArray, messages: Sequence[NumberArray], out: NumberArray | None = None) -> NumberArray:
-    """Return ``weights @ messages``, shape (wanted, ...), without copying the messages together.
+def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None) -> Any:
+    """Return ``weights @ messages``, shape (wanted, ...), without copying all messages together.
 
-    messages: arrays of one shape and type, as many as `weights` has columns. `out`, where given, is filled.
-    Float32 messages are combined in float32, by weights rounded to it.
+    messages: arrays of one shape and type (NumPy, torch, CuPy, JAX …), as many as `weights` has columns. `out`, where
+    given, is filled (NumPy only). Float32 messages are combined in float32, by weights rounded to it.
 
     >>> combine(np.array([[2.0, -1.0]]), [np.ones(3), np.arange(3.0)]).tolist()
     [[2.0, 1.0, 0.0]]
     """
     wanted, count = weights.shape
-    if len(messages) != count or not messages:
+    if len(messages) != count or not count:
         raise ArgumentError(f"messages: {len(messages)} given; must be {count}, one a column of the weights")
-    first = np.asarray(messages[0])
-    flat = [np.asarray(message).reshape(-1) for message in messages]
-    if any(np.asarray(message).shape != first.shape for message in messages):
-        raise ArgumentError(f"messages: must all have one shape, {first.shape}")
-    dtype = np.result_type(first.dtype, np.complex64) if np.iscomplexobj(weights) else first.dtype
-    shape = (wanted, *first.shape)
+    shape = tuple(messages[0].shape)
+    if any(tuple(message.shape) != shape for message in messages):
+        raise ArgumentError(f"messages: must all have one shape, {shape}")
+    if not all(api.is_numpy_array(message) for message in messages):
+        if out is not None:
+            raise ArgumentError("out: not allowed for arrays other than NumPy's")
+        return _combine_any(weights, messages, shape)
+    dtype = np.result_type(messages[0].dtype, np.complex64) if np.iscomplexobj(weights) else messages[0].dtype
+    full = (wanted, *shape)
     if out is None:
-        out = np.empty(shape, dtype=dtype)
-    elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
-        raise ArgumentError(f"out: must be a contiguous array of shape {shape} and type {dtype}")
-    sums = out.reshape(wanted, -1)
-    narrow = weights.astype(dtype)
+        out = np.empty(full, dtype=dtype)
+    elif out.shape != full or out.dtype != dtype or not out.flags.c_contiguous:
+        raise ArgumentError(f"out: must be a contiguous array of shape {full} and type {dtype}")
+    flat = [message.reshape(-1) for message in messages]
+    sums, narrow = out.reshape(wanted, -1), weights.astype(dtype)
     if wanted == 1:
         _accumulate(narrow[0], flat, sums[0])
     else:
@@ -43,19 +48,47 @@ def combine(weights: NumberArray, messages: Sequence[NumberArray], out: NumberAr
 
 def _accumulate(weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray) -> None:
     """Write one weighted sum, block by block: each message is read once, and the block's sum stays in the cache."""
+    from scipy.linalg import get_blas_funcs
+
+    (axpy,) = get_blas_funcs(("axpy",), (total,))
     for at in range(0, len(total), _BLOCK):
         block = total[at : at + _BLOCK]
         np.multiply(messages[0][at : at + _BLOCK], weights[0], out=block)
         for message, weight in zip(messages[1:], weights[1:], strict=True):
-            block += message[at : at + _BLOCK] * weight
+            axpy(message[at : at + _BLOCK].astype(block.dtype, copy=False), block, a=weight)
 
 
 def _multiply(weights: NumberArray, messages: Sequence[NumberArray], sums: NumberArray) -> None:
     """Write several weighted sums as products with blocks of all messages, gathered where they fit the cache."""
-    step = max(256, 8 * _BLOCK // len(messages))
+    step = max(256, 2 * _BLOCK // len(messages))
     gathered = np.empty((len(messages), step), dtype=sums.dtype)
     for at in range(0, sums.shape[1], step):
         width = min(step, sums.shape[1] - at)
         for i, message in enumerate(messages):
             gathered[i, :width] = message[at : at + width]
         np.matmul(weights, gathered[:, :width], out=sums[:, at : at + width])
+
+
+def _combine_any(weights: NumberArray, messages: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return the same for any array library, on the device where the messages are."""
+    xp = api.array_namespace(*messages)
+    rows = []
+    for line in weights:
+        total = None
+        for message, weight in zip(messages, line.tolist(), strict=True):
+            if weight != 0 or total is None:
+                term = message * weight
+                total = term if total is None else total + term
+        rows.append(total)
+    return xp.reshape(xp.stack(rows), (len(weights), *shape))
+
+
+def apply_rows(matrix: NumberArray, parts: Any) -> Any:
+    """Return ``matrix @ parts`` along the first axis of an array of any library, in its own precision."""
+    xp = api.array_namespace(parts)
+    flat = xp.reshape(parts, (parts.shape[0], -1))
+    if np.iscomplexobj(matrix):
+        wide = flat.dtype in (xp.float64, xp.complex128)
+        flat = xp.astype(flat, xp.complex128 if wide else xp.complex64)
+    weights = xp.asarray(np.ascontiguousarray(matrix), dtype=flat.dtype, device=api.device(flat))
+    return xp.reshape(xp.matmul(weights, flat), (matrix.shape[0], *parts.shape[1:]))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat as api
 import numpy as np
 
 from echelon.arrays import BoolArray, IntArray, NumberArray
@@ -45,21 +46,21 @@ class Weights:
         """Return the relative error to expect of messages of this precision: amplification times epsilon."""
         return self.amplification * float(np.finfo(dtype).eps)
 
-    def combine(self, messages: Iterable[NumberArray], out: NumberArray | None = None) -> NumberArray:
-        """Return the target, shape (wanted, ...), from messages in the order of `rows`."""
+    def combine(self, messages: Iterable[Any], out: Any = None) -> Any:
+        """Return the target, shape (wanted, ...), from messages in the order of `rows`; see `combine`."""
         listed = list(messages)
-        if len(self.solved) == len(self.copied):
-            return combine(self.matrix, listed, out)
         if len(listed) != len(self.rows):
             raise ArgumentError(f"messages: {len(listed)} given; must be {len(self.rows)}, one a row")
-        first = np.asarray(listed[0])
-        if out is None:
-            out = np.empty((len(self.copied), *first.shape), dtype=first.dtype)
-        for wanted, message in enumerate(self.copied):
-            if message >= 0:
-                out[wanted] = listed[message]
+        if len(self.solved) == len(self.copied):
+            return combine(self.matrix, listed, out)
+        values = [listed[i] if i >= 0 else None for i in self.copied]
         if len(self.solved):
-            out[self.solved] = combine(self.matrix, listed)
+            for wanted, value in zip(self.solved, combine(self.matrix, listed), strict=True):
+                values[wanted] = value
+        if out is None:
+            return api.array_namespace(*listed).stack(values)
+        for wanted, value in enumerate(values):
+            out[wanted] = value
         return out
 
 
@@ -89,7 +90,7 @@ class Decoder:
     def weights(self, received: Iterable[int]) -> Weights:
         """Return the weights for the distinct rows received; raise `NotDecodable` where they are not enough."""
         here = np.zeros(self.code.rows, dtype=bool)
-        listed = np.fromiter(received, dtype=np.int64)
+        listed = np.asarray(received if isinstance(received, np.ndarray) else list(received), dtype=np.int64)
         if listed.size and (listed.min() < 0 or listed.max() >= self.code.rows):
             raise ArgumentError(f"received: must be rows from 0 to {self.code.rows - 1}")
         here[listed] = True

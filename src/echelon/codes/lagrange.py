@@ -6,12 +6,14 @@ f of every part.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from echelon import checks
-from echelon.arrays import FloatArray, NumberArray
+from echelon.arrays import FloatArray
 from echelon.codes.base import Code
+from echelon.codes.combine import apply_rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,9 +26,9 @@ class LagrangeCode(Code):
 
     encoder: FloatArray
 
-    def encode_parts(self, parts: NumberArray) -> NumberArray:
-        """Return the coded parts on which the rows compute the function."""
-        return np.tensordot(self.encoder, parts, axes=1)
+    def encode_parts(self, parts: Any) -> Any:
+        """Return the coded parts on which the rows compute the function, in the library of the parts."""
+        return apply_rows(self.encoder, parts)
 
 
 def lagrange(*, parts: int, degree: int, rows: int) -> LagrangeCode:

@@ -8,11 +8,13 @@ X is cut into x by z blocks and Y into z by y. Row i is the product of ``left[i]
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat as api
 import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray, NumberArray
 from echelon.codes.base import Code
+from echelon.codes.combine import apply_rows
 from echelon.codes.decoder import Decoder
 from echelon.errors import ArgumentError, NotDecodable
 
@@ -31,32 +33,38 @@ class ProductCode(Code):
     right: NumberArray
     blocks: tuple[int, int, int]
 
-    def encode_factors(self, first: NumberArray, second: NumberArray) -> tuple[NumberArray, NumberArray]:
-        """Return the coded factors of every row; sizes that do not divide are filled up with zeros."""
-        x, z, y = self.blocks
-        if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[0]:
-            raise ArgumentError(f"second: shape {second.shape} is not allowed; must fit {first.shape} for a product")
-        lefts = np.tensordot(self.left.astype(_like(self.left, first)), _cut(first, x, z), axes=1)
-        rights = np.tensordot(self.right.astype(_like(self.right, second)), _cut(second, z, y), axes=1)
-        return lefts, rights
+    def encode_factors(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """Return the coded factors of every row, in the precision and library of the factors.
 
-    def assemble(self, recovered: NumberArray, shape: tuple[int, int]) -> NumberArray:
+        Sizes that do not divide are filled up with zeros.
+        """
+        x, z, y = self.blocks
+        if len(first.shape) != 2 or len(second.shape) != 2 or first.shape[1] != second.shape[0]:
+            raise ArgumentError(
+                f"second: shape {tuple(second.shape)} is not allowed; must fit {tuple(first.shape)} for a product"
+            )
+        return apply_rows(self.left, _cut(first, x, z)), apply_rows(self.right, _cut(second, z, y))
+
+    def assemble(self, recovered: Any, shape: tuple[int, int]) -> Any:
         """Return the product of the given shape from its blocks, shape (x y, rows, columns)."""
+        xp = api.array_namespace(recovered)
         x, _, y = self.blocks
         _, height, width = recovered.shape
-        whole = recovered.reshape(x, y, height, width).transpose(0, 2, 1, 3).reshape(x * height, y * width)
-        return whole[: shape[0], : shape[1]]
+        blocks = xp.permute_dims(xp.reshape(recovered, (x, y, height, width)), (0, 2, 1, 3))
+        return xp.reshape(blocks, (x * height, y * width))[: shape[0], : shape[1]]
 
 
-def _like(weights: NumberArray, data: NumberArray) -> np.dtype[Any]:
-    return np.result_type(data.dtype, np.complex64) if np.iscomplexobj(weights) else data.dtype
-
-
-def _cut(matrix: NumberArray, down: int, across: int) -> NumberArray:
+def _cut(matrix: Any, down: int, across: int) -> Any:
     """Return the blocks of a matrix, row by row, shape (down across, height, width), filled up with zeros."""
+    xp = api.array_namespace(matrix)
     height, width = -(-matrix.shape[0] // down), -(-matrix.shape[1] // across)
-    padded = np.pad(matrix, ((0, height * down - matrix.shape[0]), (0, width * across - matrix.shape[1])))
-    return padded.reshape(down, height, across, width).transpose(0, 2, 1, 3).reshape(down * across, height, width)
+    more = {"dtype": matrix.dtype, "device": api.device(matrix)}
+    if height * down > matrix.shape[0]:
+        matrix = xp.concat([matrix, xp.zeros((height * down - matrix.shape[0], matrix.shape[1]), **more)])
+    if width * across > matrix.shape[1]:
+        matrix = xp.concat([matrix, xp.zeros((matrix.shape[0], width * across - matrix.shape[1]), **more)], axis=1)
+    blocks = xp.permute_dims(xp.reshape(matrix, (down, height, across, width)), (0, 2, 1, 3))
+    return xp.reshape(blocks, (down * across, height, width))
 
 
 def product_code(left: NumberArray, right: NumberArray, blocks: tuple[int, int, int], threshold: int) -> ProductCode:
