@@ -34,8 +34,8 @@ def report() -> str:
     columns = ["code", "(n, s)", "float64 median", "float64 worst", "float32 median", "float32 worst"]
     return "\n\n".join(
         [
-            f"Largest error of {WIDTH} numbers, relative to the largest of them, over {RANDOM_PATTERNS} random patterns "
-            "of s losses out of n rows and all patterns of s consecutive ones.",
+            f"Largest error of {WIDTH} numbers, relative to the largest of them, over {RANDOM_PATTERNS} random "
+            "patterns of s losses out of n rows and all patterns of s consecutive ones.",
             markdown_table(columns, rows),
         ]
     )
