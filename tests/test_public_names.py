@@ -6,9 +6,11 @@ def test_public_names_change_only_on_purpose():
     assert sorted(ec.__all__) == [
         "ArgumentError",
         "Arrivals",
+        "CorruptMessages",
         "EchelonError",
         "Job",
         "NoClosedForm",
+        "NotDecodable",
         "Plan",
         "Prediction",
         "Profile",

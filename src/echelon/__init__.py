@@ -12,7 +12,14 @@
 """
 
 from echelon import codes, delays, schemes, simulation, splits, theory
-from echelon.errors import ArgumentError, EchelonError, NoClosedForm, ProfileError
+from echelon.errors import (
+    ArgumentError,
+    CorruptMessages,
+    EchelonError,
+    NoClosedForm,
+    NotDecodable,
+    ProfileError,
+)
 from echelon.estimate import SpeedEstimator
 from echelon.files import read_profile, write_profile
 from echelon.plan import Plan, Slot, Task
@@ -29,9 +36,11 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentError",
     "Arrivals",
+    "CorruptMessages",
     "EchelonError",
     "Job",
     "NoClosedForm",
+    "NotDecodable",
     "Plan",
     "Prediction",
     "Profile",

@@ -4,7 +4,8 @@
     ├── ArgumentError     the caller: an argument out of range; the text names it, its value and what is allowed
     │   └── ProfileError  the profile: a file or a worker that can't be meant as written
     ├── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
-    └── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
+    ├── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
+    └── CorruptMessages   the workers: messages contradict each other, and which of them are wrong can't be told
 
 Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
 """
@@ -28,3 +29,7 @@ class NoClosedForm(EchelonError):
 
 class NotDecodable(EchelonError):
     """The rows received do not recover the target, or only with more noise than is allowed."""
+
+
+class CorruptMessages(EchelonError):
+    """Messages that can't all be right, more of them wrong than can be named."""

@@ -59,6 +59,7 @@ SMALL = {
     "subspace": [
         lambda: subspace(critical=2, rows=3, parts=3, rng=rng()),
         lambda: subspace(critical=4, rows=6, parts=6, rng=rng()),
+        lambda: subspace(critical=3, rows=6, parts=5, load=4, rng=rng()),
     ],
     "uncoded": [lambda: uncoded(parts=4)],
 }

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from echelon.codes import cyclic, mds, reed_solomon, verify
-from echelon.errors import ArgumentError
+from echelon.codes import Decoder, cyclic, mds, reed_solomon, verify
+from echelon.errors import ArgumentError, CorruptMessages
 
 
 def arcs(rows, load):
@@ -77,3 +77,28 @@ def test_rows_must_be_distinct_and_fit_the_messages():
     code = CODES["mds"]()
     with pytest.raises(ArgumentError, match="rows: 2 given; must be distinct"):
         verify(code, [1, 1], [np.ones(2), np.ones(2)])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_verified_decode_leaves_out_what_is_wrong_and_says_so(dtype):
+    code = CODES["cyclic"]()
+    gradients = np.random.default_rng(1).standard_normal((14, 30)).astype(dtype)
+    messages = code.encode(gradients)
+    messages[5] = messages[5] + 1
+    messages[9] = -messages[9]
+    decoder = Decoder(code)
+    got = decoder.decode(range(14), messages, verified=True, tolerance=1e-3)
+    assert got.corrupt == (5, 9)
+    assert got.value.dtype == dtype
+    np.testing.assert_allclose(got.value[0], gradients.sum(axis=0), atol=1e4 * got.error)
+    blind = decoder.decode(range(14), messages)
+    assert blind.corrupt == ()
+    assert np.abs(blind.value[0] - gradients.sum(axis=0)).max() > 0.1
+
+
+def test_a_verified_decode_refuses_what_it_cannot_sort_out():
+    code = CODES["mds"]()
+    messages = np.stack(code.encode(np.random.default_rng(1).standard_normal((12, 1))))
+    messages[:6] += np.random.default_rng(2).standard_normal((6, 1))
+    with pytest.raises(CorruptMessages, match="18 messages contradict each other, and 6 checks"):
+        Decoder(code).decode(range(18), list(messages), verified=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from echelon.codes.base import Code
 from echelon.codes.combine import combine
 from echelon.codes.cyclic import cyclic
-from echelon.codes.decoder import Decoder, Weights
+from echelon.codes.decoder import Decoded, Decoder, Weights
 from echelon.codes.fractional_repetition import fractional_repetition
 from echelon.codes.khatri_rao import khatri_rao
 from echelon.codes.lagrange import LagrangeCode, lagrange
@@ -34,6 +34,7 @@ __all__ = [
     "CODES",
     "Code",
     "CountTracker",
+    "Decoded",
     "Decoder",
     "LagrangeCode",
     "ProductCode",

@@ -6,7 +6,7 @@ that cancel, the weights W0 + Y N vanish on the missing rows M where Y N[:, M] =
 the weights that amplify noise least, from all rows received.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,13 @@ from echelon.arrays import BoolArray, IntArray, NumberArray
 from echelon.codes.base import Code
 from echelon.codes.combine import combine
 from echelon.codes.systematic import lost_part_weights
-from echelon.errors import ArgumentError, NotDecodable
+from echelon.codes.verify import verify
+from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
 from echelon.linalg import row_space
 
 _MISFIT = 1e-7  # relative: beyond it the target is outside the span of the rows
 _CACHE = 1024  # patterns remembered
+_LARGE = 1e8  # a solution so much larger than its right-hand side comes from a singular system
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,21 @@ class Weights:
         return out
 
 
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A recovered target with what is known of its quality.
+
+    value: the target, shape (wanted, ...), in the precision of the messages.
+    amplification, error: of the weights that were used, and the relative error to expect.
+    corrupt: rows whose messages were found wrong and left out; always empty unless verification was asked for.
+    """
+
+    value: Any
+    amplification: float
+    error: float
+    corrupt: tuple[int, ...]
+
+
 class Decoder:
     """Finds weights for a code; made once, asked every round; patterns seen before cost a look-up.
 
@@ -103,6 +120,33 @@ class Decoder:
             self._known[key] = found
         return found
 
+    def decode(
+        self, rows: Iterable[int], messages: Sequence[Any], *, verified: bool = False, tolerance: float = 1e-6
+    ) -> Decoded:
+        """Return the target from the messages of some rows, with its amplification and error.
+
+        `verified` checks the messages against each other first (see `verify`) and leaves out those that are wrong; it
+        raises `CorruptMessages` where they can't be named.
+
+        >>> from echelon.codes import uncoded
+        >>> Decoder(uncoded(parts=2)).decode([1, 0], [np.ones(2), np.full(2, 3.0)]).value.tolist()
+        [[4.0, 4.0]]
+        """
+        by_row = dict(zip((int(row) for row in rows), messages, strict=True))
+        corrupt: tuple[int, ...] = ()
+        if verified:
+            said = verify(self.code, by_row, [np.asarray(message) for message in by_row.values()], tolerance=tolerance)
+            if not said.told:
+                raise CorruptMessages(
+                    f"{len(by_row)} messages contradict each other, and {said.checks} checks can name no more than "
+                    f"{said.checks // 2} wrong ones: ask for more rows, or compute the round again"
+                )
+            corrupt = said.corrupt
+        weights = self.weights(row for row in by_row if row not in corrupt)
+        value = weights.combine([by_row[row] for row in weights.rows.tolist()])
+        precision = api.array_namespace(value).finfo(value.dtype).eps
+        return Decoded(value, weights.amplification, weights.amplification * float(precision), corrupt)
+
     def _solve(self, here: BoolArray) -> Weights:
         rows = np.flatnonzero(here)
         if self.code.counting and len(rows) < self.code.threshold:
@@ -132,11 +176,26 @@ class Decoder:
         if not len(missing):
             return self._shortest
         wanted = self._shortest[:, missing]
-        shift = np.linalg.lstsq(self._cancel[:, missing].T, -wanted.T, rcond=1e-12)[0].T
-        weights: NumberArray = self._shortest + shift @ self._cancel
+        weights: NumberArray = self._shortest - _least_shift(self._cancel[:, missing], wanted) @ self._cancel
         if not np.abs(weights[:, missing]).max() <= _MISFIT * np.abs(self._shortest).max():
             raise NotDecodable(
                 f"{int(here.sum())} of {self.code.rows} rows do not give the target; any {self.code.threshold} do: "
                 "wait for more rows or raise redundancy"
             )
         return weights
+
+
+def _least_shift(held: NumberArray, wanted: NumberArray) -> NumberArray:
+    """Return the shortest y with ``y @ held`` as near to `wanted` as can be; a square system is solved directly.
+
+    Singular, or nearly so, means that some rows are enough or not whatever the others say: least squares tells.
+    """
+    if held.shape[0] == held.shape[1]:
+        try:
+            direct: NumberArray = np.linalg.solve(held.T, wanted.T).T
+        except np.linalg.LinAlgError:
+            direct = np.full(wanted.shape, np.inf)
+        if np.abs(direct).max() <= _LARGE * np.abs(wanted).max():
+            return direct
+    fitted: NumberArray = np.linalg.lstsq(held.T, wanted.T, rcond=1e-12)[0].T
+    return fitted

@@ -19,8 +19,10 @@ from echelon.errors import ArgumentError, NotDecodable
 _TRIES = 20
 
 
-def subspace(*, critical: int, rows: int, parts: int, rng: Generator) -> Code:
-    """Return a code of which any `critical` of `rows` rows give the sum of `parts` parts, parts - K + 1 a row.
+def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int | None = None) -> Code:
+    """Return a code of which any `critical` of `rows` rows give the sum of `parts` parts, `load` of them in a row.
+
+    The load is parts - K + 1 at least, and that where left out.
 
     Supports are cyclic arcs whose starts are spread evenly, so that every part lies in as many rows as any other, to
     one. A part that is missing from K rows could not be recovered from them, which bounds the number of rows:
@@ -31,7 +33,8 @@ def subspace(*, critical: int, rows: int, parts: int, rng: Generator) -> Code:
     """
     checks.whole("critical", critical, least=1, most=parts)
     checks.whole("rows", rows, least=critical, most=10**5)
-    load = parts - critical + 1
+    least = parts - critical + 1
+    load = least if load is None else checks.whole("load", load, least=least, most=parts)
     starts = (np.arange(rows) * parts) // rows
     support = (np.arange(parts)[None, :] - starts[:, None]) % parts < load
     absent = int((~support).sum(axis=0).max())
@@ -58,9 +61,10 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
             normals -= normals.mean(axis=1, keepdims=True)
         for i, places in enumerate(support):
             where = np.flatnonzero(places)
-            row = np.ones(1)
+            free = np.eye(len(where))
             if dimension < parts:
-                row = np.linalg.svd(normals[:, where])[2][-1]
+                free = np.linalg.svd(normals[:, where])[2][parts - dimension :]
+            row = rng.standard_normal(len(free)) @ free
             matrix[i, where] = row / np.abs(row).max() * np.sign(row.sum() or 1.0)
         code = Code(matrix=matrix, target=np.ones((1, parts)), threshold=dimension, counting=True)
         noise = _worst(code)
