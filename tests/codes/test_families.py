@@ -157,3 +157,35 @@ def test_combine_fills_out_and_takes_any_shape():
 def test_arguments_that_make_no_code_are_refused(make, said):
     with pytest.raises(ArgumentError, match=said):
         make()
+
+
+def test_whole_numbers_are_combined_as_floats_and_not_cut():
+    code = cyclic(rows=5, load=3, rng=np.random.default_rng(1))
+    parts = np.arange(10).reshape(5, 2)
+    messages = code.encode(parts)
+    assert messages[0].dtype == np.float64
+    weights = Decoder(code).weights([0, 1, 3])
+    np.testing.assert_allclose(weights.combine([messages[row] for row in weights.rows]), [[20, 25]])
+    np.testing.assert_allclose(combine(np.array([[0.5, 0.25]]), [np.array([2, 4]), np.array([4, 8])]), [[2, 4]])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,)])
+def test_messages_may_have_no_axis_or_no_numbers(shape):
+    code = mds(parts=3, rows=5, rng=np.random.default_rng(1))
+    parts = np.random.default_rng(2).standard_normal((3, *shape))
+    messages = code.encode(parts)
+    weights = Decoder(code).weights([1, 3, 4])
+    got = weights.combine([np.asarray(messages[row]) for row in weights.rows])
+    assert got.shape == parts.shape
+    np.testing.assert_allclose(got, parts, atol=1e-9)
+
+
+def test_remembered_weights_cannot_be_changed():
+    weights = Decoder(uncoded(parts=3)).weights(range(3))
+    with pytest.raises(ValueError, match="read-only"):
+        weights.matrix[0, 0] = 7.0
+
+
+def test_messages_that_are_no_arrays_are_refused():
+    with pytest.raises(ArgumentError, match="messages: must be arrays"):
+        combine(np.ones((1, 2)), [[1.0], [2.0]])

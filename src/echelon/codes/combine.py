@@ -1,5 +1,6 @@
 """Combining messages with weights in one pass over memory, for NumPy arrays and whatever follows the array API."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +25,12 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None) -> A
     wanted, count = weights.shape
     if len(messages) != count or not count:
         raise ArgumentError(f"messages: {len(messages)} given; must be {count}, one a column of the weights")
+    if not all(api.is_array_api_obj(message) for message in messages):
+        raise ArgumentError("messages: must be arrays, of NumPy or another library that follows the array API")
     shape = tuple(messages[0].shape)
     if any(tuple(message.shape) != shape for message in messages):
         raise ArgumentError(f"messages: must all have one shape, {shape}")
+    messages = [inexact(message) for message in messages]
     if not all(api.is_numpy_array(message) for message in messages):
         if out is not None:
             raise ArgumentError("out: not allowed for arrays other than NumPy's")
@@ -83,10 +87,19 @@ def _combine_any(weights: NumberArray, messages: Sequence[Any], shape: tuple[int
     return xp.reshape(xp.stack(rows), (len(weights), *shape))
 
 
+def inexact(array: Any) -> Any:
+    """Return an array of numbers that weights can multiply: whole ones become float64, others stay as they are."""
+    xp = api.array_namespace(array)
+    if xp.isdtype(array.dtype, ("real floating", "complex floating")):
+        return array
+    return xp.astype(array, xp.float64)
+
+
 def apply_rows(matrix: NumberArray, parts: Any) -> Any:
     """Return ``matrix @ parts`` along the first axis of an array of any library, in its own precision."""
     xp = api.array_namespace(parts)
-    flat = xp.reshape(parts, (parts.shape[0], -1))
+    parts = inexact(parts)
+    flat = xp.reshape(parts, (parts.shape[0], math.prod(parts.shape[1:])))
     if np.iscomplexobj(matrix):
         wide = flat.dtype in (xp.float64, xp.complex128)
         flat = xp.astype(flat, xp.complex128 if wide else xp.complex64)

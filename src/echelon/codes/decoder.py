@@ -168,6 +168,8 @@ class Decoder:
                 f"{len(rows)} of {self.code.rows} rows give the target with noise amplified {amplification:.1e} times, "
                 f"more than {self.limit:.1e}: wait for another row, or choose a better conditioned code"
             )
+        for shared in (rows, solved, kept, copied):
+            shared.setflags(write=False)  # patterns are remembered: nobody may change what others will get
         return Weights(rows, solved, kept, copied, amplification)
 
     def _shift(self, here: BoolArray) -> NumberArray:
