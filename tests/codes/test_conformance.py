@@ -84,7 +84,7 @@ def test_every_family_has_examples():
 
 
 def recovered(code, rows, dtype=np.float64):
-    parts = np.random.default_rng(1).standard_normal((code.parts, 4, 3))
+    parts = np.random.default_rng(1).standard_normal((code.matrix.shape[1], 4, 3))
     messages = code.encode(parts)
     weights = Decoder(code).weights(rows)
     got = weights.combine([messages[row] for row in weights.rows])
@@ -162,7 +162,7 @@ def test_repeated_reordered_and_unknown_rows_change_nothing(name):
 @pytest.mark.parametrize("name", sorted(LARGE))
 def test_float32_messages_stay_float32_and_close(name):
     code = KNOWN[name]
-    parts = np.random.default_rng(1).standard_normal((code.parts, 5))
+    parts = np.random.default_rng(1).standard_normal((code.matrix.shape[1], 5))
     messages = np.stack(code.encode(parts))
     narrow = messages.astype(np.complex64 if np.iscomplexobj(messages) else np.float32)
     weights = Decoder(code).weights(range(code.rows - 1, code.rows - 1 - code.threshold, -1))

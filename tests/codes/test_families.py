@@ -9,10 +9,13 @@ from echelon.codes import (
     combine,
     cyclic,
     fractional_repetition,
+    lagrange,
     mds,
+    polynomial,
     reed_solomon,
     subspace,
     threshold_of,
+    tracker,
     uncoded,
 )
 from echelon.errors import ArgumentError, NotDecodable
@@ -189,3 +192,82 @@ def test_remembered_weights_cannot_be_changed():
 def test_messages_that_are_no_arrays_are_refused():
     with pytest.raises(ArgumentError, match="messages: must be arrays"):
         combine(np.ones((1, 2)), [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, ">f8", ">f4", np.complex64])
+def test_every_type_of_number_is_summed_in_full(dtype):
+    """Types that BLAS does not know, too."""
+    messages = [np.full(3, value, dtype=dtype) for value in (1, 2, 4)]
+    got = combine(np.array([[1.0, 1.0, 0.5]]), messages)
+    assert got.dtype == np.dtype(dtype).newbyteorder("=")
+    np.testing.assert_allclose(got.astype(complex), [[5, 5, 5]])
+
+
+def test_mixed_types_take_the_widest_and_the_error_of_the_coarsest():
+    got = combine(np.array([[1.0, 1.0]]), [np.ones(3), np.full(3, 1j)])
+    np.testing.assert_array_equal(got, [[1 + 1j] * 3])
+    seen = Decoder(uncoded(parts=2)).decode([0, 1], [np.ones(3), np.ones(3, dtype=np.float32)])
+    assert seen.error > 1e-8
+
+
+def test_out_must_fit_where_parts_are_copied():
+    code = mds(parts=3, rows=5, rng=np.random.default_rng(1))
+    weights = Decoder(code).weights([0, 1, 2])
+    messages = [np.full(2, 0.5 + i) for i in range(3)]
+    for wrong in (np.zeros((3, 2), dtype=int), np.zeros((5, 2)), np.zeros((3, 7, 2))):
+        with pytest.raises(ArgumentError, match="out: must be"):
+            weights.combine(messages, wrong)
+    buffer = np.stack(code.encode(np.arange(6.0).reshape(3, 2)))[1:4]
+    got = Decoder(code).weights([1, 2, 3]).combine(list(buffer), buffer)
+    np.testing.assert_allclose(got, np.arange(6.0).reshape(3, 2), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"matrix": np.array([[1, 0], [0, 1], [1, 1j]])},
+        {"target": np.ones((1, 2))},
+        {"counting": False},
+        {"matrix": np.array([[2.0, 0], [0, 1], [1, 1]])},
+    ],
+)
+def test_what_is_not_systematic_is_refused_as_such(changes):
+    plain = {"matrix": np.array([[1.0, 0], [0, 1], [1, 1]]), "target": np.eye(2), "threshold": 2, "counting": True}
+    with pytest.raises(ArgumentError, match="systematic: 2 is not allowed"):
+        Code(**(plain | changes), systematic=2)
+
+
+def test_opposite_points_are_enough_for_an_entangled_code():
+    """Fewer rows than the threshold, well placed: the span rule sees it, counting would not."""
+    code = polynomial(x=1, y=1, z=2, rows=4, rng=np.random.default_rng(1))
+    assert (code.threshold, code.counting) == (3, False)
+    watch = tracker(code)
+    assert [watch.add(row) for row in (0, 2)] == [False, True]
+    assert Decoder(code).ready([0, 2])
+    assert not Decoder(code).ready([0, 1])
+
+
+def test_real_codes_on_uneven_masks_have_no_row_that_carries_nothing():
+    draw = np.random.default_rng(7)
+    for _ in range(200):
+        mask = draw.random((draw.integers(1, 7), draw.integers(1, 7))) < 0.6
+        if not mask.any(axis=0).all() or not mask.any(axis=1).all():
+            continue
+        code = reed_solomon(mask, real=True)
+        assert np.abs(code.matrix[mask]).min() > 1e-6 * np.abs(code.matrix).max()
+        decoder, rows = Decoder(code, limit=1e12), draw.permutation(code.rows)
+        watch = tracker(code)
+        for i, row in enumerate(rows):
+            assert watch.add(int(row)) == decoder.ready(rows[: i + 1])
+
+
+def test_lagrange_states_the_parts_that_users_have():
+    code = lagrange(parts=4, degree=2, rows=10)
+    assert code.parts == 4
+    assert code.support.shape == (10, 4)
+
+
+@pytest.mark.parametrize("received", [[0.5, 1.0, 2.0], [True, False, True], ["a"]])
+def test_rows_must_be_whole_numbers(received):
+    with pytest.raises(ArgumentError, match="received: must be rows"):
+        Decoder(uncoded(parts=3)).weights(received)

@@ -102,3 +102,72 @@ def test_a_verified_decode_refuses_what_it_cannot_sort_out():
     messages[:6] += np.random.default_rng(2).standard_normal((6, 1))
     with pytest.raises(CorruptMessages, match="18 messages contradict each other, and 6 checks"):
         Decoder(code).decode(range(18), list(messages), verified=True)
+
+
+def clean(parts, dtype=np.float64):
+    code = CODES["mds"]()
+    return code, [message.astype(dtype) for message in code.encode(np.asarray(parts))]
+
+
+def sparse(size):
+    parts = np.zeros((12, 20))
+    parts[[2, 7]] = size * np.random.default_rng(1).standard_normal((2, 20))
+    return parts
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1e-20, 1e-8, 1.0, 1e3, 1e12, 1e20])
+def test_clean_messages_of_very_different_size_are_not_accused(size, dtype):
+    normal = np.random.default_rng(2).standard_normal((12, 20))
+    mixed = normal * np.where(np.arange(12) == 4, size, 1.0)[:, None]
+    for parts in (sparse(size), normal * size, mixed, np.zeros((12, 20))):
+        code, messages = clean(parts, dtype)
+        assert verify(code, range(18), messages).clean
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-8, 1.0, 1e200])
+def test_a_corruption_is_seen_at_any_scale(size):
+    for parts in (sparse(size), size * np.random.default_rng(3).standard_normal((12, 20))):
+        code, messages = clean(parts)
+        messages[2] = -5 * messages[2]
+        assert verify(code, range(18), messages).corrupt == (2,)
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e12, 1e16, 1e30, 1e100, 1e300])
+def test_gross_errors_do_not_hide_lesser_ones(factor):
+    """A flipped bit in an exponent, with and without a modest error beside it."""
+    code, messages = clean(np.random.default_rng(4).standard_normal((12, 20)))
+    messages[5] = messages[5] * factor
+    assert verify(code, range(18), messages).corrupt == (5,)
+    messages[11] = messages[11] + np.random.default_rng(5).standard_normal(20)
+    assert verify(code, range(18), messages).corrupt == (5, 11)
+
+
+def test_messages_that_are_not_finite_are_left_out_and_the_rest_is_decoded():
+    parts = np.random.default_rng(1).standard_normal((12, 20))
+    for lost, rows in (((3,), range(13)), ((0, 5, 9, 17), range(18))):
+        code, messages = clean(parts)
+        for row in lost:
+            messages[row] = np.full(20, np.nan)
+        got = Decoder(code).decode(rows, [messages[row] for row in rows], verified=True)
+        assert got.corrupt == lost
+        np.testing.assert_allclose(got.value, parts, atol=1e-9)
+
+
+def test_long_messages_are_looked_at_piece_by_piece():
+    code = CODES["cyclic"]()
+    messages = code.encode(np.random.default_rng(1).standard_normal((14, 50_000)))
+    messages[4][49_999] += 1.0
+    assert verify(code, range(14), messages).corrupt == (4,)
+
+
+@pytest.mark.parametrize("rows", [[0, 99], [-1, 0]])
+def test_rows_that_do_not_exist_are_refused(rows):
+    with pytest.raises(ArgumentError, match="must be distinct rows from 0 to 17"):
+        verify(CODES["mds"](), rows, [np.ones(2), np.ones(2)])
+
+
+def test_shapes_must_agree_and_may_be_empty():
+    with pytest.raises(ArgumentError, match="one shape"):
+        verify(CODES["mds"](), [0, 1], [np.ones(2), np.ones(3)])
+    assert verify(CODES["mds"](), range(18), [np.empty(0)] * 18).clean

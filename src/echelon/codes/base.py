@@ -42,6 +42,21 @@ class Code:
         if not np.isfinite(self.matrix).all() or not np.isfinite(self.target).all():
             raise ArgumentError("matrix, target: must be finite everywhere")
         checks.whole("threshold", self.threshold, least=1, most=self.rows)
+        if self.systematic and not self._is_systematic():
+            raise ArgumentError(
+                f"systematic: {self.systematic} is not allowed; must be 0, or the number of parts, with identity rows "
+                "first, real parity, all parts wanted, and counting"
+            )
+
+    def _is_systematic(self) -> bool:
+        unit = np.eye(self.parts)
+        return bool(
+            self.systematic == self.threshold == self.parts
+            and self.counting
+            and not np.iscomplexobj(self.matrix)
+            and np.array_equal(self.matrix[: self.parts], unit)
+            and np.array_equal(self.target, unit)
+        )
 
     @property
     def rows(self) -> int:
@@ -64,6 +79,8 @@ class Code:
 
         A worker keeps the part results of its previous row: what both rows share is not computed again.
         """
+        for named in (row, *(() if after is None else (after,))):
+            checks.whole("row", named, least=0, most=self.rows - 1)
         if self.precoded:
             return 1
         fresh = self.support[row] if after is None else self.support[row] & ~self.support[after]
@@ -71,7 +88,7 @@ class Code:
 
     def storage(self, rows: Iterable[int]) -> int:
         """Return how many parts' worth of data a worker with these rows must hold."""
-        listed = list(rows)
+        listed = sorted(set(rows))
         return len(listed) if self.precoded else int(np.count_nonzero(self.support[listed].any(axis=0)))
 
     def encode(self, parts: Any) -> list[Any]:
@@ -79,9 +96,10 @@ class Code:
 
         The rest may have any shape. Rows that are parts themselves are views: nothing is copied.
         """
-        if parts.shape[0] != self.parts:
+        columns = self.matrix.shape[1]
+        if not len(parts.shape) or parts.shape[0] != columns:
             raise ArgumentError(
-                f"parts: shape {tuple(parts.shape)} is not allowed; the first axis must be {self.parts} long"
+                f"parts: shape {tuple(parts.shape)} is not allowed; the first axis must be {columns} long"
             )
         plain = [parts[i] for i in range(self.systematic)]
         if self.systematic == self.rows:

@@ -35,7 +35,9 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None) -> A
         if out is not None:
             raise ArgumentError("out: not allowed for arrays other than NumPy's")
         return _combine_any(weights, messages, shape)
-    dtype = np.result_type(messages[0].dtype, np.complex64) if np.iscomplexobj(weights) else messages[0].dtype
+    dtype = np.result_type(*(message.dtype for message in messages))
+    if np.iscomplexobj(weights):
+        dtype = np.result_type(dtype, np.complex64)
     full = (wanted, *shape)
     if out is None:
         out = np.empty(full, dtype=dtype)
@@ -54,12 +56,17 @@ def _accumulate(weights: NumberArray, messages: Sequence[NumberArray], total: Nu
     """Write one weighted sum, block by block: each message is read once, and the block's sum stays in the cache."""
     from scipy.linalg import get_blas_funcs
 
-    (axpy,) = get_blas_funcs(("axpy",), (total,))
+    # BLAS adds in place for its own four types only; for any other it would work on a copy
+    axpy = get_blas_funcs("axpy", (total,)) if total.dtype.char in "fdFD" and total.dtype.isnative else None
     for at in range(0, len(total), _BLOCK):
         block = total[at : at + _BLOCK]
         np.multiply(messages[0][at : at + _BLOCK], weights[0], out=block)
         for message, weight in zip(messages[1:], weights[1:], strict=True):
-            axpy(message[at : at + _BLOCK].astype(block.dtype, copy=False), block, a=weight)
+            piece = message[at : at + _BLOCK].astype(block.dtype, copy=False)
+            if axpy is None:
+                block += piece * weight
+            else:
+                axpy(piece, block, a=weight)
 
 
 def _multiply(weights: NumberArray, messages: Sequence[NumberArray], sums: NumberArray) -> None:

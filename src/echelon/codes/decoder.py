@@ -15,13 +15,13 @@ import numpy as np
 
 from echelon.arrays import BoolArray, IntArray, NumberArray
 from echelon.codes.base import Code
-from echelon.codes.combine import combine
+from echelon.codes.combine import combine, inexact
 from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
 from echelon.linalg import row_space
 
-_MISFIT = 1e-7  # relative: beyond it the target is outside the span of the rows
+_MISFIT = 1e-9  # relative: beyond it the target is outside the span of the rows, as the tracker sees it
 _CACHE = 1024  # patterns remembered
 _LARGE = 1e8  # a solution so much larger than its right-hand side comes from a singular system
 
@@ -36,6 +36,7 @@ class Weights:
     copied: for each wanted value the message that it is a copy of, or -1, shape (wanted,).
     amplification: the largest norm of a row of `matrix`, at least 1 where something is copied: noise of size one in
         every message becomes this much.
+    misfit: by how much the weights miss the target, relative to the largest weight; rounding, as a rule.
     """
 
     rows: IntArray
@@ -43,10 +44,11 @@ class Weights:
     matrix: NumberArray
     copied: IntArray
     amplification: float
+    misfit: float
 
     def error(self, dtype: np.dtype[Any] | type[np.floating[Any]] = np.float64) -> float:
-        """Return the relative error to expect of messages of this precision: amplification times epsilon."""
-        return self.amplification * float(np.finfo(dtype).eps)
+        """Return the relative error to expect at this precision: amplification times epsilon, and misfit."""
+        return self.amplification * float(np.finfo(dtype).eps) + self.misfit
 
     def combine(self, messages: Iterable[Any], out: Any = None) -> Any:
         """Return the target, shape (wanted, ...), from messages in the order of `rows`; see `combine`."""
@@ -55,14 +57,16 @@ class Weights:
             raise ArgumentError(f"messages: {len(listed)} given; must be {len(self.rows)}, one a row")
         if len(self.solved) == len(self.copied):
             return combine(self.matrix, listed, out)
-        values = [listed[i] if i >= 0 else None for i in self.copied]
+        values = [inexact(listed[i]) if i >= 0 else None for i in self.copied]
         if len(self.solved):
             for wanted, value in zip(self.solved, combine(self.matrix, listed), strict=True):
                 values[wanted] = value
+        whole = api.array_namespace(*listed).stack(values)
         if out is None:
-            return api.array_namespace(*listed).stack(values)
-        for wanted, value in enumerate(values):
-            out[wanted] = value
+            return whole
+        if not api.is_numpy_array(out) or out.shape != whole.shape or out.dtype != whole.dtype:
+            raise ArgumentError(f"out: must be a NumPy array of shape {tuple(whole.shape)} and type {whole.dtype}")
+        out[...] = whole
         return out
 
 
@@ -107,9 +111,10 @@ class Decoder:
     def weights(self, received: Iterable[int]) -> Weights:
         """Return the weights for the distinct rows received; raise `NotDecodable` where they are not enough."""
         here = np.zeros(self.code.rows, dtype=bool)
-        listed = np.asarray(received if isinstance(received, np.ndarray) else list(received), dtype=np.int64)
-        if listed.size and (listed.min() < 0 or listed.max() >= self.code.rows):
+        listed = np.asarray(received if isinstance(received, np.ndarray) else list(received))
+        if listed.size and (listed.dtype.kind not in "iu" or listed.min() < 0 or listed.max() >= self.code.rows):
             raise ArgumentError(f"received: must be rows from 0 to {self.code.rows - 1}")
+        listed = listed.astype(np.int64, copy=False)
         here[listed] = True
         key = here.tobytes()
         found = self._known.get(key)
@@ -121,7 +126,7 @@ class Decoder:
         return found
 
     def decode(
-        self, rows: Iterable[int], messages: Sequence[Any], *, verified: bool = False, tolerance: float = 1e-6
+        self, rows: Iterable[int], messages: Sequence[Any], *, verified: bool = False, tolerance: float | None = None
     ) -> Decoded:
         """Return the target from the messages of some rows, with its amplification and error.
 
@@ -132,20 +137,31 @@ class Decoder:
         >>> Decoder(uncoded(parts=2)).decode([1, 0], [np.ones(2), np.full(2, 3.0)]).value.tolist()
         [[4.0, 4.0]]
         """
-        by_row = dict(zip((int(row) for row in rows), messages, strict=True))
+        listed = [int(row) for row in rows]
+        if len(listed) != len(messages):
+            raise ArgumentError(f"messages: {len(messages)} given; must be {len(listed)}, one a row")
+        by_row = dict(zip(listed, messages, strict=True))
         corrupt: tuple[int, ...] = ()
         if verified:
-            said = verify(self.code, by_row, [np.asarray(message) for message in by_row.values()], tolerance=tolerance)
+            said = verify(self.code, by_row, list(by_row.values()), tolerance=tolerance)
             if not said.told:
                 raise CorruptMessages(
-                    f"{len(by_row)} messages contradict each other, and {said.checks} checks can name no more than "
-                    f"{said.checks // 2} wrong ones: ask for more rows, or compute the round again"
+                    f"{len(by_row)} messages contradict each other, and {said.checks} checks can't tell which are "
+                    "wrong: ask for more rows, or compute the round again"
                 )
             corrupt = said.corrupt
         weights = self.weights(row for row in by_row if row not in corrupt)
         value = weights.combine([by_row[row] for row in weights.rows.tolist()])
-        precision = api.array_namespace(value).finfo(value.dtype).eps
-        return Decoded(value, weights.amplification, weights.amplification * float(precision), corrupt)
+        coarsest = max(_epsilon(by_row[row]) for row in weights.rows.tolist())
+        return Decoded(value, weights.amplification, weights.amplification * coarsest + weights.misfit, corrupt)
+
+    def ready(self, received: Iterable[int]) -> bool:
+        """Return whether these rows decode within the limit: ask it where a tracker's yes is not good enough."""
+        try:
+            self.weights(received)
+        except NotDecodable:
+            return False
+        return True
 
     def _solve(self, here: BoolArray) -> Weights:
         rows = np.flatnonzero(here)
@@ -156,9 +172,10 @@ class Decoder:
             )
         if self.code.systematic:
             solved, weights = lost_part_weights(self.code, here)
+            misfit = 0.0
             copied = np.where(here[: self.code.systematic], np.cumsum(here)[: self.code.systematic] - 1, -1)
         else:
-            weights = self._shift(here)
+            weights, misfit = self._shift(here)
             solved, copied = np.arange(len(weights)), np.full(len(weights), -1)
         kept = np.ascontiguousarray(weights[:, rows])
         norms = np.sqrt(np.square(np.abs(kept)).sum(axis=1))
@@ -170,21 +187,22 @@ class Decoder:
             )
         for shared in (rows, solved, kept, copied):
             shared.setflags(write=False)  # patterns are remembered: nobody may change what others will get
-        return Weights(rows, solved, kept, copied, amplification)
+        return Weights(rows, solved, kept, copied, amplification, misfit)
 
-    def _shift(self, here: BoolArray) -> NumberArray:
-        """Return weights over all rows that vanish on the missing ones."""
+    def _shift(self, here: BoolArray) -> tuple[NumberArray, float]:
+        """Return weights over all rows that vanish on the missing ones, and how well they do."""
         missing = np.flatnonzero(~here)
         if not len(missing):
-            return self._shortest
+            return self._shortest, 0.0
         wanted = self._shortest[:, missing]
         weights: NumberArray = self._shortest - _least_shift(self._cancel[:, missing], wanted) @ self._cancel
-        if not np.abs(weights[:, missing]).max() <= _MISFIT * np.abs(self._shortest).max():
+        misfit = float(np.abs(weights[:, missing]).max() / np.abs(self._shortest).max())
+        if not misfit <= _MISFIT:
             raise NotDecodable(
-                f"{int(here.sum())} of {self.code.rows} rows do not give the target; any {self.code.threshold} do: "
-                "wait for more rows or raise redundancy"
+                f"{int(here.sum())} of {self.code.rows} rows do not give the target in floating point: wait for more "
+                "rows, raise redundancy, or choose a better conditioned code"
             )
-        return weights
+        return weights, misfit
 
 
 def _least_shift(held: NumberArray, wanted: NumberArray) -> NumberArray:
@@ -201,3 +219,10 @@ def _least_shift(held: NumberArray, wanted: NumberArray) -> NumberArray:
             return direct
     fitted: NumberArray = np.linalg.lstsq(held.T, wanted.T, rcond=1e-12)[0].T
     return fitted
+
+
+def _epsilon(message: Any) -> float:
+    """Return the precision of a message's numbers; whole ones are taken as float64."""
+    xp = api.array_namespace(message)
+    exact = not xp.isdtype(message.dtype, ("real floating", "complex floating"))
+    return float(xp.finfo(xp.float64 if exact else message.dtype).eps)

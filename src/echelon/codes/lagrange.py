@@ -6,12 +6,13 @@ f of every part.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from echelon import checks
-from echelon.arrays import FloatArray
+from echelon.arrays import BoolArray, FloatArray
 from echelon.codes.base import Code
 from echelon.codes.combine import apply_rows
 
@@ -25,6 +26,16 @@ class LagrangeCode(Code):
     """
 
     encoder: FloatArray
+
+    @property
+    def parts(self) -> int:
+        """Number of parts that the function is wanted of."""
+        return int(self.encoder.shape[1])
+
+    @cached_property
+    def support(self) -> BoolArray:
+        """Every coded part combines all parts, shape (rows, parts)."""
+        return np.ones(self.encoder.shape, dtype=bool)
 
     def encode_parts(self, parts: Any) -> Any:
         """Return the coded parts on which the rows compute the function, in the library of the parts."""

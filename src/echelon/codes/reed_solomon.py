@@ -55,7 +55,9 @@ def _real_values(mask: BoolArray, turns: FloatArray, degree: int) -> FloatArray:
     angles = 2 * np.pi * turns
     aim = _free_angle(turns)
     ratios = np.sin((angles[:, None] - angles[None, :]) / 2) / np.sin((aim - angles[None, :]) / 2)
-    filler = np.cos((angles - aim) / 2)  # one at the aim: brings every column to the same degree
+    # one at the aim, and zero at a place between two rows' points: brings every column to the same degree
+    nowhere = aim + np.pi * (1 + 1 / (len(turns) + 1)) if len(turns) % 2 else aim + np.pi
+    filler = np.sin((angles - nowhere) / 2) / np.sin((aim - nowhere) / 2)
     columns = []
     for j in range(mask.shape[1]):
         zeros = ~mask[:, j]

@@ -16,7 +16,7 @@ from echelon.codes.base import Code
 from echelon.codes.decoder import Decoder
 from echelon.errors import ArgumentError, NotDecodable
 
-_TRIES = 20
+_TRIES = 20  # draws that compete, of small codes; large ones take so long that fewer must do
 
 
 def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int | None = None) -> Code:
@@ -53,7 +53,7 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
     """
     parts = support.shape[1]
     best, least = None, float("inf")
-    for _ in range(_TRIES):
+    for _ in range(_TRIES if len(support) <= 64 else 3):
         matrix = np.zeros(support.shape)
         if dimension < parts:
             # what the subspace is orthogonal to: random, but orthogonal to the all-one vector

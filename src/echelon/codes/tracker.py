@@ -27,12 +27,12 @@ class CountTracker:
     """
 
     def __init__(self, *, rows: int, threshold: int) -> None:
-        self._rows, self._threshold = rows, threshold
+        self._rows, self._threshold = range(rows), threshold
         self._seen: dict[int, None] = {}
 
     def add(self, row: int) -> bool:
         """Take in a row and return whether `threshold` distinct ones are there."""
-        if 0 <= row < self._rows:
+        if row in self._rows:
             self._seen[row] = None
         return len(self._seen) >= self._threshold
 
@@ -50,7 +50,8 @@ class SpanTracker:
 
     def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
         self._code, self._tolerance = code, tolerance
-        self._basis = np.empty((0, code.parts), dtype=code.matrix.dtype)
+        self._basis = np.empty((0, code.matrix.shape[1]), dtype=code.matrix.dtype)
+        self._size = float(np.linalg.norm(code.matrix, axis=1).max())
         self._outside = code.target.astype(np.result_type(code.matrix, code.target))
         self._scale = np.linalg.norm(code.target, axis=1)
         self._seen: dict[int, None] = {}
@@ -58,17 +59,16 @@ class SpanTracker:
 
     def add(self, row: int) -> bool:
         """Take in a row and return whether the target lies in the span of the rows."""
-        if row in self._seen or not 0 <= row < self._code.rows:
+        if row in self._seen or row not in range(self._code.rows):
             return self._enough
         self._seen[row] = None
         if self._enough:
             return True
         fresh = self._code.matrix[row]
-        size = np.linalg.norm(fresh)
         for _ in range(2):  # once more, since one pass leaves what rounding put in
             fresh = fresh - (fresh @ self._basis.conj().T) @ self._basis
         rest = np.linalg.norm(fresh)
-        if rest > self._tolerance * size:
+        if rest > self._tolerance * self._size:
             fresh = fresh / rest
             self._basis = np.vstack([self._basis, fresh])
             self._outside = self._outside - np.outer(self._outside @ fresh.conj(), fresh)
