@@ -107,15 +107,18 @@ class Decoder:
             raise ArgumentError("code: not allowed; its target lies outside the span of all its rows")
         self._shortest = (code.target @ space.basis.conj().T) @ space.reach
         self._cancel = space.cancel
+        self._size = float(np.abs(self._shortest).max()) or 1.0
+        self._solved, self._copied = np.arange(len(code.target)), np.full(len(code.target), -1)
 
     def weights(self, received: Iterable[int]) -> Weights:
         """Return the weights for the distinct rows received; raise `NotDecodable` where they are not enough."""
         here = np.zeros(self.code.rows, dtype=bool)
         listed = np.asarray(received if isinstance(received, np.ndarray) else list(received))
-        if listed.size and (listed.dtype.kind not in "iu" or listed.min() < 0 or listed.max() >= self.code.rows):
-            raise ArgumentError(f"received: must be rows from 0 to {self.code.rows - 1}")
-        listed = listed.astype(np.int64, copy=False)
-        here[listed] = True
+        try:
+            # as unsigned numbers, negative ones are out of range like those too large
+            here[listed.astype(np.uintp) if listed.dtype.kind in "iu" or not listed.size else [self.code.rows]] = True
+        except IndexError:
+            raise ArgumentError(f"received: must be rows from 0 to {self.code.rows - 1}") from None
         key = here.tobytes()
         found = self._known.get(key)
         if found is None:
@@ -176,10 +179,11 @@ class Decoder:
             copied = np.where(here[: self.code.systematic], np.cumsum(here)[: self.code.systematic] - 1, -1)
         else:
             weights, misfit = self._shift(here)
-            solved, copied = np.arange(len(weights)), np.full(len(weights), -1)
+            solved, copied = self._solved, self._copied
         kept = np.ascontiguousarray(weights[:, rows])
-        norms = np.sqrt(np.square(np.abs(kept)).sum(axis=1))
-        amplification = float(norms.max(initial=1.0 if (copied >= 0).any() else 0.0))
+        squares = np.einsum("ij,ij->i", kept, kept.conj()).real
+        copies = self.code.systematic and len(solved) < self.code.systematic
+        amplification = float(squares.max(initial=1.0 if copies else 0.0)) ** 0.5
         if not amplification <= self.limit:
             raise NotDecodable(
                 f"{len(rows)} of {self.code.rows} rows give the target with noise amplified {amplification:.1e} times, "
@@ -195,8 +199,10 @@ class Decoder:
         if not len(missing):
             return self._shortest, 0.0
         wanted = self._shortest[:, missing]
-        weights: NumberArray = self._shortest - _least_shift(self._cancel[:, missing], wanted) @ self._cancel
-        misfit = float(np.abs(weights[:, missing]).max() / np.abs(self._shortest).max())
+        weights: NumberArray = (
+            self._shortest - _least_shift(self._cancel[:, missing], wanted, self._size) @ self._cancel
+        )
+        misfit = float(np.abs(weights[:, missing]).max()) / self._size
         if not misfit <= _MISFIT:
             raise NotDecodable(
                 f"{int(here.sum())} of {self.code.rows} rows do not give the target in floating point: wait for more "
@@ -205,7 +211,7 @@ class Decoder:
         return weights, misfit
 
 
-def _least_shift(held: NumberArray, wanted: NumberArray) -> NumberArray:
+def _least_shift(held: NumberArray, wanted: NumberArray, size: float) -> NumberArray:
     """Return the shortest y with ``y @ held`` as near to `wanted` as can be; a square system is solved directly.
 
     Singular, or nearly so, means that some rows are enough or not whatever the others say: least squares tells.
@@ -215,7 +221,7 @@ def _least_shift(held: NumberArray, wanted: NumberArray) -> NumberArray:
             direct: NumberArray = np.linalg.solve(held.T, wanted.T).T
         except np.linalg.LinAlgError:
             direct = np.full(wanted.shape, np.inf)
-        if np.abs(direct).max() <= _LARGE * np.abs(wanted).max():
+        if np.abs(direct).max() <= _LARGE * size:
             return direct
     fitted: NumberArray = np.linalg.lstsq(held.T, wanted.T, rcond=1e-12)[0].T
     return fitted
