@@ -30,7 +30,10 @@ def report() -> str:
             except (ArgumentError, NotDecodable) as error:
                 rows.append([name, f"({n}, {s})", "refused: " + str(error).split(":")[0], "", "", ""])
     product = khatri_rao(x=8, y=12, rows=120, rng=np.random.default_rng(1))
-    rows.append(["products, separable random, 96 parts", "(120, 20)", *_errors(product, lost=20)])
+    for spare in (0, 4):
+        lost = product.rows - product.threshold - spare
+        name = f"products, separable random, 96 parts from {product.threshold + spare} rows"
+        rows.append([name, f"({product.rows}, {lost})", *_errors(product, lost)])
     columns = ["code", "(n, s)", "float64 median", "float64 worst", "float32 median", "float32 worst"]
     return "\n\n".join(
         [

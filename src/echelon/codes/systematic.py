@@ -10,7 +10,7 @@ def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray
     """Return the lost parts, and weights over all rows that give them, shape (lost, rows).
 
     With L the lost parts and A the parity rows that arrived, the parts x_L follow from P[A, L] x_L = y_A - P[A, kept]
-    x_kept: a system of the size of what is lost, by least squares over all parity rows that are there.
+    x_kept: a system of the size of what is lost, by weighted least squares over all parity rows that are there.
     """
     parts = code.systematic
     parity = code.matrix[parts:].real
@@ -20,7 +20,10 @@ def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray
     assert len(lost) <= len(left)
     weights = np.zeros((len(lost), code.rows))
     if len(lost):
-        solve = np.linalg.pinv(parity[np.ix_(left, lost)])
+        # noise of the kept parts enters every parity equation: weighed by its size, the weights are the shortest
+        known = parity[np.ix_(left, kept)]
+        whiten = np.linalg.inv(np.linalg.cholesky(np.eye(len(left)) + known @ known.T))
+        solve = np.linalg.pinv(whiten @ parity[np.ix_(left, lost)]) @ whiten
         weights[:, parts + left] = solve
-        weights[:, kept] = -solve @ parity[np.ix_(left, kept)]
+        weights[:, kept] = -solve @ known
     return lost, weights
