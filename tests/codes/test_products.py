@@ -53,13 +53,13 @@ def test_a_row_is_the_combination_that_the_matrix_says(make, threshold):
 def test_separable_random_rows_keep_their_digits_at_96_parts():
     """Under 1e-11 in float64 and 1e-3 in float32, over 300 random orders of arrival.
 
-    A random square system is badly conditioned now and then: the decoder then waits for another row, as it was told.
+    A random system is badly conditioned about once in seventy: the decoder then waits for another row, as it was told.
     """
     code = khatri_rao(x=8, y=12, rows=120, rng=np.random.default_rng(1))
     draw = np.random.default_rng(2)
     first, second = draw.standard_normal((16, 20)), draw.standard_normal((20, 24))
     truth = first @ second
-    decoder = Decoder(code, limit=300.0)
+    decoder = Decoder(code, limit=3000.0)
     for dtype, allowed in ((np.float64, 1e-11), (np.float32, 1e-3)):
         lefts, rights = code.encode_factors(first.astype(dtype), second.astype(dtype))
         messages = lefts @ rights
@@ -75,7 +75,7 @@ def test_separable_random_rows_keep_their_digits_at_96_parts():
                     waited += 1
             got = code.assemble(weights.combine([messages[row] for row in weights.rows]), truth.shape)
             assert np.abs(got - truth).max() < allowed * np.abs(truth).max()
-        assert waited < 150
+        assert waited < 15
 
 
 def test_monomials_on_random_points_are_refused_at_24_parts_with_an_explanation():

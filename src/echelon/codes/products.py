@@ -67,7 +67,9 @@ def _cut(matrix: Any, down: int, across: int) -> Any:
     return xp.reshape(blocks, (down * across, height, width))
 
 
-def product_code(left: NumberArray, right: NumberArray, blocks: tuple[int, int, int], threshold: int) -> ProductCode:
+def product_code(
+    left: NumberArray, right: NumberArray, blocks: tuple[int, int, int], threshold: int, *, systematic: int = 0
+) -> ProductCode:
     """Return the code with these coded factors, or refuse it where it would amplify noise beyond use."""
     x, z, y = blocks
     rows = len(left)
@@ -83,6 +85,7 @@ def product_code(left: NumberArray, right: NumberArray, blocks: tuple[int, int, 
         # for z > 1 a well placed set of fewer rows may do: opposite points, say
         counting=z == 1,
         precoded=True,
+        systematic=systematic,
         left=left,
         right=right,
         blocks=blocks,
