@@ -2,14 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+SECONDS ?= 60
 
-.PHONY: help demo test check bench reproduce clean
+.PHONY: help demo test check bench chaos reproduce clean
 
 help:
 	@echo "make demo       plan and simulate the paper's Example 2; leaves pictures in demo/"
 	@echo "make test       run the tests"
 	@echo "make check      ruff, mypy (strict) and the import layers"
 	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
+	@echo "make chaos      the master under seeded faults in virtual time, for SECONDS (60) seconds"
 	@echo "make reproduce  figures, tables and claims of the papers; updates docs/results.md"
 	@echo "make clean      remove what the commands above made"
 
@@ -32,6 +34,9 @@ check: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m bench --results docs/results.md
+
+chaos: $(READY)
+	@$(BIN)/python -m bench.chaos --seconds $(SECONDS)
 
 reproduce: $(READY)
 	@$(BIN)/python -m bench.reproduce --out build/reproduce --results docs/results.md

@@ -10,7 +10,7 @@ from bench import simpy_stream
 from bench.results import markdown_table
 from bench.timing import best_of
 from echelon.papers.stream_workers import strong_five
-from echelon.simulation.seeds import generators
+from echelon.seeds import generators
 from echelon.simulation.stream import CHUNK
 
 JOBS = 1000

@@ -24,7 +24,8 @@ LAYERS = [
     {"splits", "theory", "codes", "delays", "estimate"},
     {"plan", "profile_toml"},
     {"profile"},
-    {"linalg", "checks"},
+    {"linalg", "seeds"},
+    {"checks"},
     {"arrays"},
     {"errors"},
 ]

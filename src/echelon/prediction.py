@@ -24,8 +24,8 @@ from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.seeds import generators
 from echelon.simulation import CONFIDENCE, RoundSampler, simulate
-from echelon.simulation.seeds import generators
 from echelon.theory import TabulatedCdf, iteration_law, queue_delay, service_moments
 
 SAMPLED_ROUNDS = 100_000

@@ -12,8 +12,8 @@ from echelon.errors import ArgumentError
 from echelon.estimate import SpeedEstimator
 from echelon.profile import Profile
 from echelon.schemes import any_k, split_rows
+from echelon.seeds import generators
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.seeds import generators
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from echelon.delays import Delay, arrival_law, task_laws
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.seeds import generators
 from echelon.simulation.queueing import departures
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.seeds import generators
 from echelon.theory import TabulatedCdf
 
 CONFIDENCE = 0.99

@@ -9,9 +9,9 @@ from echelon.arrays import FloatArray, IntArray
 from echelon.delays import arrival_law, task_laws
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.seeds import generators
 from echelon.simulation.queueing import departures
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.seeds import generators
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,85 @@
+"""What the master wants done. A driver carries out actions in the order given, and answers some of them by events."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from echelon.plan import Task
+
+
+class Outcome(Enum):
+    """How a job ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """A round of a job is about to open on these workers; answer with `Planned` (the old plan will do)."""
+
+    job: int
+    round: int
+    workers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Append tasks to the lane of a worker."""
+
+    worker: int
+    round: int
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """A slot has rows enough: find weights for these rows; answer with `Recovered` or `Refused`."""
+
+    round: int
+    slot: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """The round is over: whoever still computes for it may stop."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Every slot is recovered: let the job take its step; answer with `Updated` or `Failed`."""
+
+    job: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """A job ended; `error` says why where it failed."""
+
+    job: int
+    outcome: Outcome
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Send `Alarm` with the same round and attempt at this time; a later timer takes the place of an earlier one."""
+
+    at: float
+    round: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Starve:
+    """A round can't go on: no worker is left. It goes on when one joins."""
+
+    job: int
+    round: int
+
+
+Action = Replan | Assign | Recover | Purge | Update | Deliver | SetTimer | Starve

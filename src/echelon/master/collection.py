@@ -1,0 +1,135 @@
+"""What is collected in one round: which rows arrived, which are on their way, which must be given out again."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from echelon.codes import Code, CountTracker, Tracker, tracker
+from echelon.master.actions import Assign
+from echelon.plan import Plan, Task
+
+Row = tuple[int, int]  # slot and row
+
+KILLS = 5  # workers that one row may take with it before its job is given up
+
+
+class Collection:
+    """The rows of one round. Nothing here knows of jobs or time."""
+
+    def __init__(self, round: int, plan: Plan, codes: tuple[Code, ...]) -> None:
+        self.round, self.plan, self.codes = round, plan, codes
+        self.trackers = [self._new_tracker(slot) for slot in range(len(plan.slots))]
+        self.recovered = [False] * len(plan.slots)
+        self.refused = [False] * len(plan.slots)
+        self.received: set[Row] = set()
+        # lanes as they stand: what a worker has still to send, in order
+        self.pending: dict[int, dict[Row, Task]] = {}
+        self.holders: dict[Row, list[int]] = {}
+        self.given: Counter[Row] = Counter()
+        self.kills: Counter[Row] = Counter()
+
+    def _new_tracker(self, slot: int) -> Tracker:
+        if self.codes:
+            return tracker(self.codes[slot])
+        return CountTracker(rows=self.plan.slots[slot].rows, threshold=self.plan.slots[slot].threshold)
+
+    def knows(self, slot: int, row: int) -> bool:
+        """Return whether there is such a row."""
+        return 0 <= slot < len(self.plan.slots) and 0 <= row < self.plan.slots[slot].rows
+
+    def give(self, worker: int, tasks: Iterable[Task]) -> Assign:
+        """Note that a worker gets tasks, and return the action that tells it."""
+        listed = tuple(tasks)
+        lane = self.pending.setdefault(worker, {})
+        for task in listed:
+            lane[task.slot, task.row] = task
+            self.holders.setdefault((task.slot, task.row), []).append(worker)
+            self.given[task.slot, task.row] += 1
+        return Assign(worker, self.round, listed)
+
+    def receive(self, slot: int, row: int) -> bool:
+        """Take in a row; return whether it is new and its slot, not recovered before, can be now."""
+        at = (slot, row)
+        if at in self.received:
+            return False
+        self.received.add(at)
+        self.refused[slot] = False  # this may be the row that was waited for
+        for worker in self.holders.pop(at, ()):
+            # a holder may be lost by now, or hold the row twice
+            self.pending.get(worker, {}).pop(at, None)
+        return self.trackers[slot].add(row) and not self.recovered[slot]
+
+    def lose(self, worker: int) -> Row | None:
+        """Forget a worker's lane; return a row that has now taken too many workers with it, if any.
+
+        What a worker was at is the first task that it has not sent.
+        """
+        lane = self.pending.pop(worker, {})
+        if not lane:
+            return None
+        at = next(iter(lane))
+        self.kills[at] += 1
+        return at if self.kills[at] >= KILLS else None
+
+    def orphans(self, alive: Iterable[int]) -> list[Task]:
+        """Return the tasks that must be given out so that every slot can be recovered from what is on its way."""
+        held = {at for worker in alive for at in self.pending.get(worker, ())}
+        return self._lacking(held)
+
+    def overdue(self) -> list[Task]:
+        """Return tasks enough to recover every slot if nothing that is on its way should ever come."""
+        return self._lacking(set())
+
+    def _lacking(self, held: set[Row]) -> list[Task]:
+        wanted: list[Task] = []
+        for slot, done in enumerate(self.recovered):
+            if done:
+                continue
+            trial = self._new_tracker(slot)
+            enough = False
+            for row in self.trackers[slot].received:
+                enough = trial.add(row)
+            coming = [at for at in held if at[0] == slot and at not in self.received]
+            if self.refused[slot]:
+                # the rows that came would do but for noise: any further one is what is waited for
+                enough = bool(coming)
+            else:
+                for at in coming:
+                    enough = trial.add(at[1]) or enough
+            rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
+            # those tried least first, so that a row which never comes is not tried for ever
+            rest.sort(key=lambda at: (self.given[at], at[1]))
+            for at in rest:
+                if enough:
+                    break
+                enough = trial.add(at[1]) or self.refused[slot]
+                wanted.append(self._task(at))
+        return wanted
+
+    def exhausted(self, slot: int) -> bool:
+        """Return whether every row of a slot has arrived."""
+        return all(at in self.received for at in self._rows(slot))
+
+    def _rows(self, slot: int) -> list[Row]:
+        return [(slot, row) for row in range(self.plan.slots[slot].rows)]
+
+    def _task(self, at: Row) -> Task:
+        """Return the planned task of a row, at the largest cost it is planned with: it may stand alone elsewhere."""
+        planned = [task for lane in self.plan.lanes for task in lane if (task.slot, task.row) == at]
+        return max(planned, key=lambda task: task.cost) if planned else Task(slot=at[0], row=at[1])
+
+    def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
+        """Give each task to the living worker with the least to do, and not to one that holds it already.
+
+        With `afresh` a worker may get what it holds once more where nobody else is left: its message may be lost.
+        """
+        workers = list(alive)
+        load = {worker: sum(task.cost for task in self.pending.get(worker, {}).values()) for worker in workers}
+        extra: dict[int, list[Task]] = {}
+        for task in tasks:
+            free = [w for w in workers if (task.slot, task.row) not in self.pending.get(w, ())]
+            if not free and not afresh:
+                continue
+            chosen = min(free or workers, key=lambda worker: (load[worker], worker))
+            load[chosen] += task.cost
+            extra.setdefault(chosen, []).append(task)
+        return [self.give(worker, extra[worker]) for worker in extra]

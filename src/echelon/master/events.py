@@ -1,0 +1,113 @@
+"""What the master is told. Every event carries its time, and its round if it has one, so that late news is harmless.
+
+A worker's number is never used again: one that comes back after a loss joins under a new number.
+"""
+
+from dataclasses import dataclass
+
+from echelon.codes import Code
+from echelon.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job came in; jobs are served in this order."""
+
+    time: float
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A job is no longer wanted."""
+
+    time: float
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A worker is ready for work."""
+
+    time: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A worker is gone, and what it was doing with it."""
+
+    time: float
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The answer to `Replan`: lane i of the plan is for workers[i]. Slots without a code count rows."""
+
+    time: float
+    round: int
+    plan: Plan
+    workers: tuple[int, ...]
+    codes: tuple[Code, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The message of one row arrived. Whose it is does not matter: every worker computes the same row alike."""
+
+    time: float
+    worker: int
+    round: int
+    slot: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The answer to `Recover`: weights for the slot are at hand."""
+
+    time: float
+    round: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The other answer to `Recover`: these rows would give a noisy result; one more is needed."""
+
+    time: float
+    round: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """The answer to `Update`: the job took its step, and is finished or not."""
+
+    time: float
+    round: int
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task raised on its worker, or the job's own code on the master: the job can't go on."""
+
+    time: float
+    round: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A timer that was set by `SetTimer` went off."""
+
+    time: float
+    round: int
+    attempt: int
+
+
+Event = (
+    Submitted | Cancelled | Joined | Lost | Planned | Received | Recovered | Refused | Updated | Failed | Alarm
+)  # fmt: skip

@@ -1,0 +1,95 @@
+"""What must hold after every event, whatever happened before: for tests and for the virtual-time driver.
+
+watcher = Watcher(master)
+actions = watcher.handle(event)      # as master.handle, but every promise is checked
+"""
+
+from echelon.errors import EchelonError
+from echelon.master.actions import Action, Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
+from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Refused, Submitted, Updated
+from echelon.master.machine import Master, Phase
+
+
+class BrokenPromise(EchelonError):
+    """The master did what it must never do."""
+
+
+class Watcher:
+    """Hands events to a master and checks what it does with them."""
+
+    def __init__(self, master: Master) -> None:
+        self.master = master
+        self.submitted: list[int] = []
+        self.ended: dict[int, Outcome] = {}
+        self._purged = self._updated = 0
+        self._timer: tuple[int, int] | None = None
+
+    def handle(self, event: Event) -> list[Action]:
+        """Return what the master wants done, or raise `BrokenPromise`."""
+        round_before = self.master.round
+        actions = self.master.handle(event)
+        if isinstance(event, Submitted):
+            self.submitted.append(event.job)
+        if isinstance(event, Received | Recovered | Refused | Updated | Failed | Alarm):
+            stale = event.round != round_before
+            self._promise(not (stale and actions), f"news of round {event.round} in round {round_before}: {actions}")
+        for action in actions:
+            self._check_action(action)
+        self._check_state(event)
+        return actions
+
+    def _promise(self, kept: bool, text: str) -> None:
+        if not kept:
+            raise BrokenPromise(text)
+
+    def _check_action(self, action: Action) -> None:
+        master = self.master
+        match action:
+            case Assign(worker=worker, round=number):
+                self._promise(worker in master.workers, f"{action}: this worker is gone")
+                self._promise(number > self._purged, f"{action}: after the purge of round {self._purged}")
+            case Replan(round=number, workers=workers):
+                self._promise(bool(workers) and set(workers) == set(master.workers), f"{action}: wrong workers")
+                self._promise(number > self._purged, f"{action}: after the purge of round {self._purged}")
+            case Recover(round=number, rows=rows):
+                self._promise(
+                    number == master.round and len(set(rows)) == len(rows), f"{action}: not this round's rows"
+                )
+            case Purge(round=number):
+                self._promise(number > self._purged, f"{action}: for the second time")
+                self._purged = number
+            case Update(round=number):
+                self._promise(number == self._purged > self._updated, f"{action}: before its purge, or twice")
+                self._updated = number
+            case SetTimer(round=number, attempt=attempt):
+                self._timer = (number, attempt)
+            case Starve():
+                self._promise(not master.workers, f"{action}: with workers {list(master.workers)}")
+            case Deliver(job=job, outcome=outcome):
+                self._promise(
+                    job in self.submitted and job not in self.ended, f"{action}: unknown, or for the second time"
+                )
+                # a job that is cancelled may leave the queue at any time; all others leave in order of arrival
+                earlier = [other for other in self.submitted if other < job and other not in self.ended]
+                self._promise(outcome is Outcome.CANCELLED or not earlier, f"{action}: before {earlier}")
+                self.ended[job] = outcome
+
+    def _check_state(self, event: Event) -> None:
+        master = self.master
+        self._promise(list(master.queue) == sorted(master.queue), "the queue is out of order")
+        self._promise(not self.ended.keys() & {*master.queue, master.job}, "an ended job is still held")
+        held = {*master.queue} | ({master.job} if master.job is not None else set())
+        self._promise(held | self.ended.keys() == set(self.submitted), "a job is lost")
+        self._promise(
+            (master.job is None) == (master.phase is Phase.IDLE), "a job in service, or none, in the wrong phase"
+        )
+        self._promise(master.phase is not Phase.IDLE or not master.queue, "idle while jobs wait")
+        collecting = master.phase is Phase.COLLECTING
+        self._promise(collecting == (master.collection is not None), "rows are held outside of a round")
+        if collecting and master.collection is not None:
+            self._promise(self._timer == (master.round, master.attempt), "an open round without a timer")
+            self._promise(set(master.collection.pending) <= set(master.workers), "rows are awaited from the dead")
+            # a message moves a row from what is awaited to what arrived; with codes, that is dear to look at each time
+            cheap = not (isinstance(event, Received) and master.collection.codes)
+            stuck = cheap and master.workers and master.collection.orphans(master.workers)
+            self._promise(not stuck, f"round {master.round} can't end with what is on its way: {stuck}")

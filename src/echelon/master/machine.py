@@ -1,0 +1,249 @@
+"""The master: a pure machine. Events in, actions out; it handles no arrays and reads no clock.
+
+    IDLE ──Submitted──► PLANNING ──Planned──► COLLECTING ──every slot Recovered──► UPDATING
+      ▲                  ▲   ▲                    │ rows lost: Assign again            │
+      │                  │   └─────────────────── │ ────────── Updated, not finished ──┤
+      └── queue empty ───┴── next job ◄───────────┴── Failed, Cancelled ── Deliver ◄───┘
+
+Jobs are served one at a time, in order of arrival, so they are delivered in that order. A message of an earlier round,
+a repeated one or one of an unknown row changes nothing.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from echelon import checks
+from echelon.errors import EchelonError
+from echelon.master.actions import Action, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
+from echelon.master.collection import KILLS, Collection
+from echelon.master.events import (
+    Alarm,
+    Cancelled,
+    Event,
+    Failed,
+    Joined,
+    Lost,
+    Planned,
+    Received,
+    Recovered,
+    Refused,
+    Submitted,
+    Updated,
+)
+
+
+class Phase(Enum):
+    """What the master waits for."""
+
+    IDLE = "a job"
+    PLANNING = "a plan"
+    COLLECTING = "messages"
+    UPDATING = "the job's step"
+
+
+class IllegalEvent(EchelonError):
+    """An event that can't happen now: the driver's fault. The master did not change."""
+
+
+class Master:
+    """Queue, rounds, purge, loss: see the module's picture.
+
+    `patience` is how long a round may go on without a single new message before the rows that it still needs are given
+    out again; it doubles each time within a round.
+
+    >>> master = Master(patience=10.0)
+    >>> master.handle(Joined(0.0, 7))
+    []
+    >>> master.handle(Submitted(1.0, 0))
+    [Replan(job=0, round=1, workers=(7,))]
+    """
+
+    def __init__(self, *, patience: float) -> None:
+        self.patience = checks.number("patience", patience, above=0)
+        self.phase = Phase.IDLE
+        self.queue: deque[int] = deque()
+        self.workers: dict[int, None] = {}
+        self.job: int | None = None
+        self.round = 0
+        self.collection: Collection | None = None
+        self.attempt = 0
+        self.moved = False  # whether a message came since the timer was set
+        self.last_job = -1
+        self._moves: dict[type, Callable[[Any], list[Action]]] = {
+            Received: self._received,
+            Recovered: self._recovered,
+            Updated: self._updated,
+            Planned: self._planned,
+            Submitted: self._submitted,
+            Cancelled: self._cancelled,
+            Joined: self._joined,
+            Lost: self._lost,
+            Refused: self._refused,
+            Failed: self._failed,
+            Alarm: self._alarm,
+        }
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take in an event and return what is to be done, in order."""
+        return self._moves[type(event)](event)
+
+    # jobs
+
+    def _submitted(self, event: Submitted) -> list[Action]:
+        if event.job <= self.last_job:
+            raise IllegalEvent(f"job {event.job} came after job {self.last_job}: numbers of jobs must grow")
+        self.last_job = event.job
+        self.queue.append(event.job)
+        return self._next_job() if self.phase is Phase.IDLE else []
+
+    def _cancelled(self, event: Cancelled) -> list[Action]:
+        if event.job == self.job:
+            return self._end(Outcome.CANCELLED)
+        if event.job in self.queue:
+            self.queue.remove(event.job)
+            return [Deliver(event.job, Outcome.CANCELLED)]
+        return []
+
+    def _failed(self, event: Failed) -> list[Action]:
+        if event.round != self.round or self.phase is Phase.IDLE:
+            return []
+        return self._end(Outcome.FAILED, event.error)
+
+    def _end(self, outcome: Outcome, error: str = "") -> list[Action]:
+        """Deliver the job in service, drop what is left of its round, and turn to the next job."""
+        assert self.job is not None
+        actions: list[Action] = [Purge(self.round)] if self.phase is Phase.COLLECTING else []
+        actions.append(Deliver(self.job, outcome, error))
+        self.job, self.collection = None, None
+        return actions + self._next_job()
+
+    def _next_job(self) -> list[Action]:
+        if not self.queue:
+            self.phase = Phase.IDLE
+            return []
+        self.job = self.queue.popleft()
+        return self._next_round()
+
+    # rounds
+
+    def _next_round(self) -> list[Action]:
+        self.round += 1
+        self.phase, self.collection = Phase.PLANNING, None
+        return self._ask_for_plan()
+
+    def _ask_for_plan(self) -> list[Action]:
+        assert self.job is not None
+        if not self.workers:
+            return [Starve(self.job, self.round)]
+        return [Replan(self.job, self.round, tuple(self.workers))]
+
+    def _planned(self, event: Planned) -> list[Action]:
+        if event.round != self.round or self.phase is not Phase.PLANNING:
+            return []
+        if len(event.workers) != len(event.plan.lanes) or len(event.codes) not in (0, len(event.plan.slots)):
+            raise IllegalEvent(
+                f"round {event.round}: {len(event.plan.lanes)} lanes for {len(event.workers)} workers, "
+                f"{len(event.codes)} codes for {len(event.plan.slots)} slots"
+            )
+        self.phase = Phase.COLLECTING
+        self.collection = Collection(event.round, event.plan, event.codes)
+        self.attempt, self.moved = 0, False
+        actions: list[Action] = [
+            self.collection.give(worker, lane)
+            for worker, lane in zip(event.workers, event.plan.lanes, strict=True)
+            if lane and worker in self.workers
+        ]
+        return actions + self._mend(self.collection) + [self._timer(event.time)]
+
+    def _timer(self, now: float) -> SetTimer:
+        return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 30), self.round, self.attempt)
+
+    def _received(self, event: Received) -> list[Action]:
+        collection = self.collection
+        if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
+            return []
+        slot = event.slot
+        if not collection.knows(slot, event.row) or (slot, event.row) in collection.received:
+            return []
+        self.moved = True
+        if not collection.receive(slot, event.row):
+            return []
+        return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]
+
+    def _recovered(self, event: Recovered) -> list[Action]:
+        collection = self.collection
+        if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
+            return []
+        collection.recovered[event.slot] = True
+        if not all(collection.recovered):
+            return []
+        assert self.job is not None
+        self.phase, self.collection = Phase.UPDATING, None
+        return [Purge(self.round), Update(self.job, self.round)]
+
+    def _refused(self, event: Refused) -> list[Action]:
+        collection = self.collection
+        if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
+            return []
+        if collection.exhausted(event.slot):
+            text = (
+                f"slot {event.slot}: all rows arrived and still give a noisy result; choose a better conditioned code"
+            )
+            return self._end(Outcome.FAILED, text)
+        collection.refused[event.slot] = True
+        return self._mend(collection)
+
+    def _updated(self, event: Updated) -> list[Action]:
+        if event.round != self.round or self.phase is not Phase.UPDATING:
+            return []
+        return self._end(Outcome.DONE) if event.finished else self._next_round()
+
+    # workers
+
+    def _joined(self, event: Joined) -> list[Action]:
+        if event.worker in self.workers:
+            raise IllegalEvent(f"worker {event.worker} is here already: one that comes back needs a new number")
+        self.workers[event.worker] = None
+        if len(self.workers) > 1:
+            return []
+        # nobody was left: what waits can go on
+        if self.phase is Phase.PLANNING:
+            return self._ask_for_plan()
+        if self.phase is Phase.COLLECTING and self.collection is not None:
+            return [*self._mend(self.collection), self._timer(event.time)]
+        return []
+
+    def _lost(self, event: Lost) -> list[Action]:
+        if event.worker not in self.workers:
+            return []
+        del self.workers[event.worker]
+        if self.phase is not Phase.COLLECTING or self.collection is None:
+            return []
+        killer = self.collection.lose(event.worker)
+        if killer is not None:
+            text = f"row {killer[1]} of slot {killer[0]} was the work of {KILLS} workers when they died; it is given up"
+            return self._end(Outcome.FAILED, text)
+        return self._mend(self.collection)
+
+    def _mend(self, collection: Collection) -> list[Action]:
+        """Give out again what lost workers leave undone, where the round can't end without it."""
+        orphans = collection.orphans(self.workers)
+        if not orphans:
+            return []
+        if not self.workers:
+            assert self.job is not None
+            return [Starve(self.job, self.round)]
+        return list(collection.share(orphans, self.workers))
+
+    def _alarm(self, event: Alarm) -> list[Action]:
+        stale = event.round != self.round or event.attempt != self.attempt
+        if stale or self.phase is not Phase.COLLECTING or self.collection is None or not self.workers:
+            return []
+        if self.moved:
+            self.moved = False
+            return [self._timer(event.time)]
+        self.attempt += 1
+        again = self.collection.share(self.collection.overdue(), self.workers, afresh=True)
+        return [*again, self._timer(event.time)]

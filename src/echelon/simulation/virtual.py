@@ -1,0 +1,298 @@
+"""The master in virtual time: the production master, a heap of events, workers that only take time, and faults.
+
+Events are ordered by (time, serial), so a run is one thing, whatever the machine. Without faults the rounds take
+exactly what `RoundSampler` computes from the same draws.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any
+
+from echelon.codes import Code
+from echelon.errors import EchelonError
+from echelon.master import (
+    Action,
+    Alarm,
+    Assign,
+    Cancelled,
+    Deliver,
+    Event,
+    Failed,
+    Joined,
+    Lost,
+    Master,
+    Outcome,
+    Planned,
+    Purge,
+    Received,
+    Recover,
+    Recovered,
+    Refused,
+    Replan,
+    SetTimer,
+    Starve,
+    Submitted,
+    Update,
+    Updated,
+)
+from echelon.master.invariants import Watcher
+from echelon.plan import Plan, Task
+from echelon.simulation.faults import Cancel, Crash, Faults, Incident, Join, Partition, Raise, Slowdown
+
+Planner = Callable[[int, int], Plan]  # job and number of workers to a plan
+Times = Callable[[int, int], float]  # place and round to the time of the next task, per unit of cost
+
+
+class NeverEnds(EchelonError):
+    """A virtual run that goes on and on: a job is stuck."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker that computes nothing: it only takes time."""
+
+    number: int
+    place: int
+    link: float
+    round: int = 0
+    lane: deque[tuple[int, Task]] = field(default_factory=deque)
+    at: tuple[int, Task] | None = None
+    base: float = 0.0
+    spent: float = 0.0
+    sent: float = 0.0
+    serial: int = 0
+    alive: bool = True
+    cut: bool = False
+    slow: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that ended: when, how, and why where it failed."""
+
+    job: int
+    time: float
+    outcome: Outcome
+    error: str
+
+
+@dataclass(slots=True)
+class VirtualResult:
+    """What happened.
+
+    ended: the end of every job, in order.
+    rounds: (job, round, start, end) of every round that ended well.
+    recovered: (round, slot, rows) whenever the master thought that rows were enough.
+    starved: how often no worker was left.
+    """
+
+    ended: list[Ended] = field(default_factory=list)
+    rounds: list[tuple[int, int, float, float]] = field(default_factory=list)
+    recovered: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
+    starved: int = 0
+
+
+class VirtualCluster:
+    """Runs jobs through the master in virtual time.
+
+    planner: the plan for a job on so many workers. times: the next task time of a place. links: one a place.
+    codes: the codes of a plan's slots, where counting rows is not enough.
+
+    >>> from echelon.schemes import any_k
+    >>> any_two = lambda job, workers: any_k([1] * workers, 2)
+    >>> cluster = VirtualCluster(any_two, lambda place, round: 1.0 + place, links=[0.5] * 3)
+    >>> cluster.run([0.0], [2]).ended[0].time
+    5.0
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        times: Times,
+        links: Sequence[float],
+        *,
+        codes: tuple[Code, ...] = (),
+        patience: float = 1e9,
+        faults: Faults | None = None,
+        watch: bool = True,
+    ) -> None:
+        self.planner, self.times, self.links, self.codes = planner, times, list(links), codes
+        self.faults = faults
+        self.master = Master(patience=patience)
+        self._handle = Watcher(self.master).handle if watch else self.master.handle
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._serial = self._numbers = 0
+        self._workers: dict[int, _Worker] = {}  # by place
+        self._names: dict[int, _Worker] = {}  # by the number that the master knows
+        self.now = 0.0
+        self.result = VirtualResult()
+        self._left: list[int] = []
+        self._plans: dict[tuple[int, int], Plan] = {}
+        self._opened: dict[int, float] = {}
+        self._rows: dict[tuple[int, int], set[int]] = {}
+
+    def run(self, arrivals: Sequence[float], iterations: Sequence[int], *, most_events: int = 10**7) -> VirtualResult:
+        """Run jobs that arrive at these times and take so many iterations each; return when all have ended."""
+        self._left = list(iterations)
+        for place in range(len(self.links)):
+            self._spawn(place)
+        for job, time in enumerate(arrivals):
+            self._at(time, partial(self._tell_later, Submitted, job))
+        for incident in self.faults.incidents if self.faults else ():
+            self._at(incident.time, partial(self._befall, incident))
+        for _ in range(most_events):
+            if len(self.result.ended) == len(arrivals):
+                return self.result
+            if not self._heap:
+                raise NeverEnds(f"nothing more happens after {self.now:g}, with {len(self.result.ended)} jobs ended")
+            self.now, _, happen = heappop(self._heap)
+            happen()
+        raise NeverEnds(f"{most_events} events and {len(self.result.ended)} of {len(arrivals)} jobs ended")
+
+    def _at(self, time: float, happen: Callable[[], None]) -> None:
+        self._serial += 1
+        heappush(self._heap, (time, self._serial, happen))
+
+    # the master and what it wants
+
+    def _tell(self, event: Event) -> None:
+        for action in self._handle(event):
+            self._do(action)
+
+    def _tell_later(self, kind: Callable[..., Event], *fields: Any) -> None:
+        """Tell the master an event that happens now, at the end of a delay."""
+        self._tell(kind(self.now, *fields))
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Assign(worker=number):
+                self._pass(self._names[number], partial(self._take, number, action))
+            case Purge(round=round):
+                for worker in self._workers.values():
+                    self._pass(worker, partial(self._stop, worker, round))
+            case Replan(job=job, round=round, workers=workers):
+                self._opened[round] = self.now
+                plan = self._plans.get((job, len(workers))) or self.planner(job, len(workers))
+                self._plans[job, len(workers)] = plan
+                self._tell(Planned(self.now, round, plan, workers, self.codes))
+            case Recover(round=round, slot=slot, rows=rows):
+                assert set(rows) <= self._rows[round, slot], "a row is counted that never came"
+                self.result.recovered.append((round, slot, rows))
+                refused = self.faults is not None and self._more(slot, rows) and self.faults.refuses()
+                self._tell((Refused if refused else Recovered)(self.now, round, slot))
+            case Update(job=job, round=round):
+                self._left[job] -= 1
+                self.result.rounds.append((job, round, self._opened.pop(round), self.now))
+                self._rows = {}
+                self._tell(Updated(self.now, round, self._left[job] == 0))
+            case Deliver(job=job, outcome=outcome, error=error):
+                self.result.ended.append(Ended(job, self.now, outcome, error))
+            case SetTimer(at=time, round=round, attempt=attempt):
+                self._at(time, partial(self._tell_later, Alarm, round, attempt))
+            case Starve():
+                self.result.starved += 1
+
+    def _more(self, slot: int, rows: tuple[int, ...]) -> bool:
+        """Return whether a slot has rows that have not arrived."""
+        assert self.master.collection is not None
+        return len(rows) < self.master.collection.plan.slots[slot].rows
+
+    def _pass(self, worker: _Worker, arrive: Callable[[], None], delay: float = 0.0) -> None:
+        """Let something pass between the master and a worker, in either direction, if faults let it."""
+        if worker.cut:
+            return
+        for added in self.faults.copies() if self.faults else (0.0,):
+            if delay + added:
+                self._at(self.now + delay + added, arrive)
+            else:
+                arrive()
+
+    # workers
+
+    def _spawn(self, place: int) -> None:
+        worker = _Worker(self._numbers, place, self.links[place])
+        self._workers[place] = worker
+        self._join(worker)
+
+    def _join(self, worker: _Worker) -> None:
+        worker.number = self._numbers
+        self._names[worker.number] = worker
+        self._numbers += 1
+        self._tell(Joined(self.now, worker.number))
+
+    def _take(self, number: int, assign: Assign) -> None:
+        worker = self._names[number]
+        if not worker.alive or worker.cut or assign.round < worker.round:
+            return
+        if assign.round > worker.round:
+            self._stop(worker, worker.round)
+            worker.round = assign.round
+        worker.lane.extend((assign.round, task) for task in assign.tasks)
+        if worker.at is None:
+            worker.base, worker.spent, worker.sent = self.now, 0.0, worker.link
+            self._compute(worker)
+
+    def _stop(self, worker: _Worker, round: int) -> None:
+        if worker.round <= round:
+            worker.lane.clear()
+            worker.at = None
+            worker.serial += 1
+
+    def _compute(self, worker: _Worker) -> None:
+        worker.at = worker.lane.popleft() if worker.lane else None
+        if worker.at is None:
+            return
+        time = self.times(worker.place, worker.at[0]) * worker.at[1].cost * worker.slow
+        worker.spent += time
+        worker.sent += time
+        self._at(worker.base + worker.spent, partial(self._finish, worker, worker.serial))
+
+    def _finish(self, worker: _Worker, serial: int) -> None:
+        if serial != worker.serial or worker.at is None:
+            return
+        round, task = worker.at
+        arrival = worker.base + worker.sent
+        message = partial(self._arrive, worker.number, round, task.slot, task.row)
+        if not worker.cut:
+            for added in self.faults.copies() if self.faults else (0.0,):
+                self._at(arrival + added, message)
+        self._compute(worker)
+
+    def _arrive(self, number: int, round: int, slot: int, row: int) -> None:
+        if round == self.master.round:
+            self._rows.setdefault((round, slot), set()).add(row)
+        self._tell(Received(self.now, number, round, slot, row))
+
+    # incidents
+
+    def _befall(self, incident: Incident) -> None:
+        worker = None if isinstance(incident, Cancel | Join) else self._workers.get(incident.place)
+        match incident:
+            case Cancel(job=job):
+                self._tell(Cancelled(self.now, job))
+            case Join():
+                self.links.append(self.links[0])
+                self._spawn(len(self.links) - 1)
+            case Slowdown(length=length, factor=factor) if worker:
+                worker.slow = factor
+                self._at(self.now + length, partial(setattr, worker, "slow", 1.0))
+            case Raise() if worker and worker.at is not None and not worker.cut:
+                self._tell(Failed(self.now, worker.at[0], "raised on purpose"))
+            case Crash(notice=notice, restart=restart) if worker and worker.alive:
+                worker.alive = False
+                self._stop(worker, worker.round)
+                self._at(self.now + notice, partial(self._tell_later, Lost, worker.number))
+                self._at(self.now + notice + restart, partial(self._spawn, worker.place))
+            case Partition(length=length, reported=reported) if worker and worker.alive and not worker.cut:
+                worker.cut = True
+                if reported:
+                    self._tell(Lost(self.now, worker.number))
+                self._at(self.now + length, partial(self._heal, worker, reported))
+
+    def _heal(self, worker: _Worker, reported: bool) -> None:
+        worker.cut = False
+        if reported and worker.alive:
+            self._join(worker)
