@@ -1,4 +1,4 @@
-"""Straggler-proof iterative distributed computation: plan, predict and simulate coded jobs on unequal workers.
+"""Straggler-proof iterative distributed computation: plan, predict, simulate and run coded jobs on unequal workers.
 
 >>> import echelon as ec
 >>> workers = [ec.Worker("fast", mean=0.1, std=0.1), ec.Worker("slow", mean=0.3, std=0.3, link=0.05)]
@@ -11,9 +11,13 @@
 5.46
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from echelon import codes, delays, schemes, simulation, splits, theory
 from echelon.errors import (
     ArgumentError,
+    ClusterError,
     CorruptMessages,
     EchelonError,
     NoClosedForm,
@@ -31,14 +35,49 @@ from echelon.simulation import StreamResult, closed_loop, simulate, simulate_law
 from echelon.splits import Split
 from echelon.tune import algorithm1, best_code, code_grid
 
+if TYPE_CHECKING:
+    from echelon import clusters, jobs, master
+    from echelon.jobs import LinearJob, SumJob
+    from echelon.stream import Delivery, Handle, JobFailed, Stream
+
 __version__ = "0.1.0"
+
+# what runs jobs is imported when it is first asked for: planning needs none of it
+_LATER = {
+    "Delivery": "echelon.stream",
+    "Handle": "echelon.stream",
+    "JobFailed": "echelon.stream",
+    "LinearJob": "echelon.jobs",
+    "Stream": "echelon.stream",
+    "SumJob": "echelon.jobs",
+    "clusters": "echelon.clusters",
+    "jobs": "echelon.jobs",
+    "master": "echelon.master",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'echelon' has no attribute {name!r}")
+    module = import_module(_LATER[name])
+    return module if name == _LATER[name].split(".")[1] else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "ArgumentError",
     "Arrivals",
+    "ClusterError",
     "CorruptMessages",
+    "Delivery",
     "EchelonError",
+    "Handle",
     "Job",
+    "JobFailed",
+    "LinearJob",
     "NoClosedForm",
     "NotDecodable",
     "Plan",
@@ -49,16 +88,21 @@ __all__ = [
     "SpeedEstimator",
     "Speeds",
     "Split",
+    "Stream",
     "StreamResult",
+    "SumJob",
     "Task",
     "Worker",
     "add_until_stable",
     "algorithm1",
     "best_code",
     "closed_loop",
+    "clusters",
     "code_grid",
     "codes",
     "delays",
+    "jobs",
+    "master",
     "plan_law",
     "predict",
     "read_profile",

@@ -5,6 +5,7 @@
     │   └── ProfileError  the profile: a file or a worker that can't be meant as written
     ├── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
     ├── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
+    ├── ClusterError      the machine: workers can't be started, or can't be had here
     └── CorruptMessages   the workers: messages contradict each other, and which of them are wrong can't be told
 
 Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
@@ -33,3 +34,7 @@ class NotDecodable(EchelonError):
 
 class CorruptMessages(EchelonError):
     """Messages that can't all be right, more of them wrong than can be named."""
+
+
+class ClusterError(EchelonError):
+    """Workers can't be started, or can't be had on this machine."""

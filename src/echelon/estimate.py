@@ -58,7 +58,7 @@ class SpeedEstimator:
         self._busy, self._done, self._rest = np.zeros(workers), np.zeros(workers), np.zeros(workers)
         self._squares, self._rounds = np.zeros(workers), np.zeros(workers)
 
-    def observe(self, *, busy: FloatArray, done: IntArray) -> None:
+    def observe(self, *, busy: FloatArray, done: IntArray | FloatArray) -> None:
         """Take in rounds: computing time and results of each worker, both of shape (rounds, workers).
 
         A worker without work in a round has 0 in both.

@@ -9,3 +9,9 @@ def generators(seed: int) -> tuple[Generator, Generator]:
     """Return independent generators for arrivals and for services, so that arrivals outlast a change of split."""
     children = SeedSequence(checks.whole("seed", seed, least=0)).spawn(2)
     return Generator(SFC64(children[0])), Generator(SFC64(children[1]))
+
+
+def place_generator(seed: int, place: int) -> Generator:
+    """Return the generator of one worker's place, independent of all others and of `generators`."""
+    sequence = SeedSequence([checks.whole("seed", seed, least=0), checks.whole("place", place, least=0)])
+    return Generator(SFC64(sequence))

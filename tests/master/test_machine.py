@@ -176,16 +176,24 @@ def test_a_task_that_raises_fails_its_job_alone():
     assert watcher.handle(Received(1.5, 0, 1, 0, 0)) == []
 
 
-def test_a_row_that_takes_five_workers_with_it_fails_its_job():
+def test_a_row_that_takes_twenty_workers_with_it_fails_its_job():
     watcher = started(counts=(1,), critical=1)
-    for number in range(1, 5):
+    for number in range(1, 20):
         watcher.handle(Joined(0.0, number))
-    for number in range(4):
-        assert watcher.handle(Lost(1.0, number)) == [Assign(number + 1, 1, (task(0),))]
-    last = watcher.handle(Lost(1.0, 4))
+    for number in range(19):
+        assert watcher.handle(Lost(1.0, number, (1, 0, 0))) == [Assign(number + 1, 1, (task(0),))]
+    last = watcher.handle(Lost(1.0, 19, (1, 0, 0)))
     assert last[:1] == [Purge(1)]
     assert last[1].outcome is Outcome.FAILED
-    assert "row 0 of slot 0 was the work of 5 workers" in last[1].error
+    assert "row 0 of slot 0 was the work of 20 workers" in last[1].error
+
+
+def test_workers_that_die_at_other_work_fail_nothing():
+    watcher = started(counts=(1,), critical=1)
+    for number in range(1, 60):
+        watcher.handle(Joined(0.0, number))
+        at = None if number % 2 else (0, 0, 0)
+        assert watcher.handle(Lost(1.0, number - 1, at)) == [Assign(number, 1, (task(0),))]
 
 
 def test_a_queued_job_is_cancelled_at_once_and_the_one_in_service_is_purged():

@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
+from echelon.codes import cyclic
 from echelon.delays import Exponential
 from echelon.plan import Plan
-from echelon.schemes import SCHEMES, any_k
+from echelon.schemes import SCHEMES, any_k, coded_rows
 from echelon.simulation import RoundSampler
 
-EXAMPLES = {"any_k": lambda: any_k([3, 0, 4], critical=5)}
+EXAMPLES = {
+    "any_k": lambda: any_k([3, 0, 4], critical=5),
+    "coded_rows": lambda: coded_rows(cyclic(rows=7, load=3, rng=np.random.default_rng(1)), [3, 0, 4]),
+}
 
 
 def test_every_scheme_has_an_example():

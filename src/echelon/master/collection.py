@@ -9,7 +9,7 @@ from echelon.plan import Plan, Task
 
 Row = tuple[int, int]  # slot and row
 
-KILLS = 5  # workers that one row may take with it before its job is given up
+KILLS = 20  # workers that one row may take with it before its job is given up
 
 
 class Collection:
@@ -58,17 +58,13 @@ class Collection:
             self.pending.get(worker, {}).pop(at, None)
         return self.trackers[slot].add(row) and not self.recovered[slot]
 
-    def lose(self, worker: int) -> Row | None:
-        """Forget a worker's lane; return a row that has now taken too many workers with it, if any.
-
-        What a worker was at is the first task that it has not sent.
-        """
-        lane = self.pending.pop(worker, {})
-        if not lane:
-            return None
-        at = next(iter(lane))
-        self.kills[at] += 1
-        return at if self.kills[at] >= KILLS else None
+    def lose(self, worker: int, at: tuple[int, int, int] | None) -> bool:
+        """Forget a worker's lane; return whether the row that it was at has now taken too many workers with it."""
+        self.pending.pop(worker, None)
+        if at is None or at[0] != self.round or at[1:] in self.received:
+            return False
+        self.kills[at[1:]] += 1
+        return self.kills[at[1:]] >= KILLS
 
     def orphans(self, alive: Iterable[int]) -> list[Task]:
         """Return the tasks that must be given out so that every slot can be recovered from what is on its way."""

@@ -35,10 +35,11 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker is gone, and what it was doing with it."""
+    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known."""
 
     time: float
     worker: int
+    at: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

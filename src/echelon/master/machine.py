@@ -221,9 +221,10 @@ class Master:
         del self.workers[event.worker]
         if self.phase is not Phase.COLLECTING or self.collection is None:
             return []
-        killer = self.collection.lose(event.worker)
-        if killer is not None:
-            text = f"row {killer[1]} of slot {killer[0]} was the work of {KILLS} workers when they died; it is given up"
+        if self.collection.lose(event.worker, event.at):
+            assert event.at is not None
+            _, slot, row = event.at
+            text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died; it is given up"
             return self._end(Outcome.FAILED, text)
         return self._mend(self.collection)
 

@@ -283,8 +283,9 @@ class VirtualCluster:
                 self._tell(Failed(self.now, worker.at[0], "raised on purpose"))
             case Crash(notice=notice, restart=restart) if worker and worker.alive:
                 worker.alive = False
+                at = None if worker.at is None else (worker.at[0], worker.at[1].slot, worker.at[1].row)
                 self._stop(worker, worker.round)
-                self._at(self.now + notice, partial(self._tell_later, Lost, worker.number))
+                self._at(self.now + notice, partial(self._tell_later, Lost, worker.number, at))
                 self._at(self.now + notice + restart, partial(self._spawn, worker.place))
             case Partition(length=length, reported=reported) if worker and worker.alive and not worker.cut:
                 worker.cut = True

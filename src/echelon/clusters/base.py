@@ -1,0 +1,102 @@
+"""What a cluster is to a driver: it takes work, states and lanes, and reports what happens. As narrow as it can be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from echelon.arrays import NumberArray
+from echelon.plan import Task
+
+
+class Work(Protocol):
+    """What workers compute for a job. It travels to every worker once."""
+
+    def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
+        """Return which parts a row combines, and with what coefficients."""
+
+    def part(self, state: Any, part: int) -> Any:
+        """Return the result of a part: an array, or dicts, lists and tuples of arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A worker is ready. Its number is new; its place is that of the one it replaces, if it does."""
+
+    worker: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """A worker is gone; `at` is the round, slot and row that it was computing, if that is known."""
+
+    worker: int
+    place: int
+    reason: str
+    at: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One row's result. Its segments may lie in shared memory: call `Cluster.release` when they have been used.
+
+    seconds: how long the worker was at the task.
+    token: what the cluster needs to give the memory back.
+    """
+
+    worker: int
+    round: int
+    slot: int
+    row: int
+    seconds: float
+    form: bytes
+    segments: list[NumberArray]
+    token: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A task raised; `error` is the worker's traceback."""
+
+    worker: int
+    round: int
+    error: str
+
+
+Report = Up | Down | Message | Trouble
+
+
+class Cluster(Protocol):
+    """Where lanes are executed. One thread drives it; only `wake` and `kill` may be called from others."""
+
+    workers: int
+
+    def load(self, key: int, work: Work) -> None:
+        """Make a job's work known to all workers, those that come later included."""
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work, and the memory of its results."""
+
+    def broadcast(self, round: int, key: int, state: Any) -> None:
+        """Set what the parts of a round are computed from."""
+
+    def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
+        """Append tasks to a worker's lane; a later round takes the place of an earlier one."""
+
+    def purge(self, round: int) -> None:
+        """Let everybody stop working on a round and all before it."""
+
+    def poll(self, timeout_s: float | None) -> list[Report]:
+        """Return what happened, after waiting for it for so long at most (None: as long as it takes)."""
+
+    def release(self, message: Message) -> None:
+        """Give back the memory of a message."""
+
+    def kill(self, worker: int) -> None:
+        """Let a worker die, as an accident would: for tests of what happens then."""
+
+    def wake(self) -> None:
+        """End a `poll` that waits; from any thread."""
+
+    def close(self) -> None:
+        """Stop all workers and leave nothing behind; a second time does nothing."""

@@ -1,0 +1,122 @@
+"""Typed frames between a master and its worker processes: a header, then raw bytes. Results are never pickled.
+
+Sockets keep frames apart (SOCK_SEQPACKET), so a frame is sent and received whole or not at all.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from echelon.plan import Task
+
+INLINE = 32 * 1024  # bytes of payload that travel in the frame itself; larger ones lie in shared memory
+FRAME = 128 * 1024  # room for the largest frame
+TASKS = 1024  # tasks of a lane in one frame
+
+# kinds, master to worker
+LANE, LOAD, UNLOAD, QUIT = 1, 2, 3, 4
+# kinds, worker to master
+HELLO, RESULT, RAISED = 11, 12, 13
+
+_TASK = np.dtype([("slot", "<u4"), ("row", "<u4"), ("cost", "<f8")])
+_LANE = struct.Struct("<BBxxIQQdQQ")  # kind, has state, tasks, round, key, start, buffers, pickled bytes
+_LOAD = struct.Struct("<BxxxIQQ")  # kind, buffers, key, pickled bytes
+_BUFFER = struct.Struct("<QQ")  # offset, bytes
+_RESULT = struct.Struct("<BxHIIIdQq")  # kind, form bytes, slot, row, unused, seconds, round, offset or -1
+_SHORT = struct.Struct("<BxxxiQ")  # kind, a number, another
+
+NOWHERE = -1  # offset of a payload that is in the frame
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFrame:
+    """Tasks of a round; the first one also brings the state, pickled; an empty pickle is the first of the buffers."""
+
+    round: int
+    key: int
+    start: float
+    state: bytes | None
+    buffers: tuple[tuple[int, int], ...]
+    tasks: list[tuple[int, int, float]]  # slot, row, cost
+
+
+def pack_lane(
+    round: int,
+    key: int,
+    start: float,
+    tasks: Sequence[Task],
+    state: bytes | None,
+    buffers: Sequence[tuple[int, int]] = (),
+) -> bytes:
+    """Return a lane frame; `state` is pickled, its large arrays lie in the state memory at `buffers`."""
+    listed = np.array([(task.slot, task.row, task.cost) for task in tasks], dtype=_TASK)
+    pickled = state or b""
+    head = _LANE.pack(LANE, state is not None, len(tasks), round, key, start, len(buffers), len(pickled))
+    return head + listed.tobytes() + b"".join(_BUFFER.pack(*buffer) for buffer in buffers) + pickled
+
+
+def unpack_lane(frame: bytes) -> LaneFrame:
+    """Return what `pack_lane` packed."""
+    _, has_state, tasks, round, key, start, buffers, pickled = _LANE.unpack_from(frame)
+    at = _LANE.size
+    listed = np.frombuffer(frame, dtype=_TASK, count=tasks, offset=at).tolist()
+    at += tasks * _TASK.itemsize
+    places = tuple(_BUFFER.unpack_from(frame, at + i * _BUFFER.size) for i in range(buffers))
+    at += buffers * _BUFFER.size
+    return LaneFrame(
+        round,
+        key,
+        start,
+        frame[at : at + pickled] if has_state else None,
+        places,
+        listed,
+    )
+
+
+def pack_load(key: int, pickled: int, buffers: Sequence[tuple[int, int]]) -> bytes:
+    """Return a frame that announces a job's work, which lies in the memory that is passed along."""
+    return _LOAD.pack(LOAD, len(buffers), key, pickled) + b"".join(_BUFFER.pack(*buffer) for buffer in buffers)
+
+
+def unpack_load(frame: bytes) -> tuple[int, int, list[tuple[int, int]]]:
+    """Return key, pickled bytes and buffers."""
+    _, buffers, key, pickled = _LOAD.unpack_from(frame)
+    return key, pickled, [_BUFFER.unpack_from(frame, _LOAD.size + i * _BUFFER.size) for i in range(buffers)]
+
+
+def pack_result(round: int, slot: int, row: int, seconds: float, form: bytes, offset: int) -> bytes:
+    """Return the head of a result frame; the payload follows unless it lies in shared memory at `offset`."""
+    return _RESULT.pack(RESULT, len(form), slot, row, 0, seconds, round, offset) + form
+
+
+def unpack_result(frame: bytes) -> tuple[int, int, int, float, bytes, int, int]:
+    """Return round, slot, row, seconds, form, offset in shared memory, and where a payload starts in the frame."""
+    _, size, slot, row, _, seconds, round, offset = _RESULT.unpack_from(frame)
+    end = _RESULT.size + size
+    return round, slot, row, seconds, frame[_RESULT.size : end], offset, end
+
+
+def pack_short(kind: int, first: int = 0, second: int = 0) -> bytes:
+    """Return a frame of two numbers."""
+    return _SHORT.pack(kind, first, second)
+
+
+def unpack_short(frame: bytes) -> tuple[int, int]:
+    """Return the two numbers of a frame."""
+    _, first, second = _SHORT.unpack_from(frame)
+    return first, second
+
+
+def pack_raised(round: int, error: str) -> bytes:
+    """Return a frame with a traceback, its middle left out where it is too long for one."""
+    text = error.encode()
+    if len(text) > INLINE:
+        text = text[: INLINE // 2] + b"\n[...]\n" + text[-INLINE // 4 :]
+    return _SHORT.pack(RAISED, 0, round) + text
+
+
+def unpack_raised(frame: bytes) -> tuple[int, str]:
+    """Return round and traceback."""
+    return _SHORT.unpack_from(frame)[2], frame[_SHORT.size :].decode(errors="replace")

@@ -1,0 +1,180 @@
+"""A worker's lane, part by part: what every cluster runs on its workers.
+
+Results of parts that the previous row used are kept for the next one, so that a lane of neighbouring rows computes each
+part once. Between parts it asks whether the round is still wanted: a purge costs one part at most.
+"""
+
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from echelon import trees
+from echelon.arrays import NumberArray
+from echelon.clusters.base import Work
+from echelon.clusters.pace import Pace
+from echelon.codes import combine
+from echelon.errors import ArgumentError
+
+Allocate = Callable[[bytes], list[NumberArray] | None]
+
+
+class Lane:
+    """Computes the rows of one round on one worker.
+
+    wanted: says whether the round still goes on.
+    allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
+    """
+
+    def __init__(self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None) -> None:
+        self._work, self._state, self._wanted, self._allocate = work, state, wanted, allocate
+        self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
+
+    def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
+        """Return the form and the segments of a row's message, or None where the round is no longer wanted."""
+        parts, coefficients = self._work.row(slot, row)
+        used: dict[int, tuple[bytes, list[NumberArray]]] = {}
+        for part in parts:
+            known = self._kept.get(part)
+            if known is None:
+                if not self._wanted():
+                    return None
+                known = trees.flatten(self._work.part(self._state, part))
+            used[part] = known
+        self._kept = used
+        results = list(used.values())
+        form = results[0][0]
+        for part, (other, _) in used.items():
+            if other != form:
+                raise ArgumentError(
+                    f"result: part {part} gave {other.decode()}, part {parts[0]} gave {form.decode()}; all parts must "
+                    "give results of one shape and type"
+                )
+        if len(parts) == 1 and coefficients[0] == 1:
+            return results[0]
+        out = self._allocate(form) if self._allocate is not None else None
+        return form, [
+            combine(coefficients[None], segments, None if out is None else out[i][None])[0]
+            for i, segments in enumerate(zip(*(segments for _, segments in results), strict=True))
+        ]
+
+
+class LaneWorker(ABC):
+    """What a worker does, wherever it runs: takes orders, computes its lane, sends each message when it is ready.
+
+    A subclass says how orders come, how messages leave, and which rounds are over.
+    """
+
+    def __init__(self, pace: Pace | None) -> None:
+        self.open = True
+        self.round = 0
+        self._pace = pace
+        self._lane: Lane | None = None
+        self._tasks: deque[tuple[int, int, float]] = deque()  # slot, row, cost
+
+    @abstractmethod
+    def over(self) -> int:
+        """Return the last round that needs no work."""
+
+    @abstractmethod
+    def take(self, timeout_s: float | None) -> None:
+        """Wait for one order, for so long at most, and act on it: `begin`, or set `open` to False."""
+
+    @abstractmethod
+    def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
+        """Send the message of a row."""
+
+    @abstractmethod
+    def complain(self, error: str) -> None:
+        """Tell the master that a task raised."""
+
+    def allocate(self, form: bytes) -> list[NumberArray] | None:
+        """Return memory that a message of this form is to be written into, or None for any."""
+        return None
+
+    def abandon(self) -> None:  # noqa: B027 - most workers have no memory to give back
+        """Give up the message that is being computed, with the memory it got from `allocate`."""
+
+    def rest(self) -> None:  # noqa: B027 - most workers have nothing to say
+        """Do what is to be done when nothing is left to compute."""
+
+    def at(self, slot: int, row: int) -> None:  # noqa: B027 - most workers have nowhere to say it
+        """Note which row is being computed, in case that it is the last."""
+
+    def run(self) -> None:
+        """Work until an order says that it is enough."""
+        while self.open:
+            if self._tasks:
+                self._step()
+            else:
+                self.rest()
+                self.take(None)
+
+    def wanted(self) -> bool:
+        """Return whether the round at hand still goes on."""
+        return self.open and self.round > self.over()
+
+    def begin(
+        self,
+        round: int,
+        start: float,
+        tasks: Iterable[tuple[int, int, float]],
+        bring: Callable[[], tuple[Work, Any]] | None,
+    ) -> None:
+        """Append tasks to the lane of a round; the first of them bring work and state, and end the round before."""
+        if bring is None:
+            if round == self.round and self._lane is not None:
+                self._tasks.extend(tasks)
+            return
+        self.round, self._lane = round, None
+        self._tasks.clear()
+        listed = list(tasks)
+        if self._pace is not None:
+            # drawn even if the round is over by now, so that which times a round takes depends on its number alone
+            self._pace.begin(start, len(listed))
+        if not self.wanted():
+            return
+        try:
+            self._lane = Lane(*bring(), self.wanted, self.allocate)
+        except Exception:
+            self.complain(traceback.format_exc())
+            return
+        self._tasks.extend(listed)
+
+    def forget(self) -> None:
+        """Drop the lane, and with it work and state."""
+        self._tasks.clear()
+        self._lane = None
+
+    def _step(self) -> None:
+        slot, row, cost = self._tasks.popleft()
+        assert self._lane is not None
+        self.at(slot, row)
+        began = time.monotonic()
+        due = None if self._pace is None else self._pace.due(cost)
+        try:
+            found = self._lane.row(slot, row) if self.wanted() else None
+        except Exception:
+            self.abandon()
+            self.forget()
+            self.complain(traceback.format_exc())
+            return
+        seconds = time.monotonic() - began if due is None else due[1]
+        if found is not None and (due is None or self._wait(due[0])):
+            self.send(slot, row, seconds, *found)
+            return
+        self.abandon()
+        if not self.wanted():
+            self._tasks.clear()
+
+    def _wait(self, due: float) -> bool:
+        """Wait until a message is due; return whether it is still wanted then. A new round ends the wait."""
+        round = self.round
+        while self.round == round and self.wanted():
+            left = due - time.monotonic()
+            if left <= 0:
+                return True
+            self.take(left)
+        return False

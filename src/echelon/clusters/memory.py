@@ -1,0 +1,146 @@
+"""Memory that the master shares with its workers: anonymous files, mapped by both, gone with the last of them."""
+
+import contextlib
+import mmap
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from echelon.arrays import IntArray
+
+RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken only when they are written
+_HEAD = 64  # bytes before a block, the first of which says whether it is in use
+_WORDS = 8  # bytes a word
+
+
+def create(name: str, size: int) -> int:
+    """Return the descriptor of an anonymous file of this size."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def attach(descriptor: int, size: int, *, write: bool = True) -> mmap.mmap:
+    """Return a mapping that all who attach share."""
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+
+
+def detach(memory: mmap.mmap) -> None:
+    """End a mapping; one that somebody still looks into ends when they are done."""
+    with contextlib.suppress(BufferError):
+        memory.close()
+
+
+class Board:
+    """One word that says which rounds are over; and of every place, which state it reads and which row it is at."""
+
+    def __init__(self, descriptor: int, places: int) -> None:
+        self._memory = attach(descriptor, self.size(places))
+        self._words: IntArray = np.frombuffer(self._memory, dtype=np.int64)
+
+    @staticmethod
+    def size(places: int) -> int:
+        """Return the bytes that a board takes; words of different places lie in different cache lines."""
+        return _HEAD * (places + 1)
+
+    def close(self) -> None:
+        """Detach."""
+        del self._words
+        detach(self._memory)
+
+    def over(self) -> int:
+        """Return the last round that is over: it and all before it need no work."""
+        return int(self._words[0])
+
+    def end(self, round: int) -> None:
+        """Say that a round is over: a purge is this one store."""
+        self._words[0] = round
+
+    def read(self, place: int, round: int) -> None:
+        """Say that a place reads the state of a round (0: of none)."""
+        self._words[self._line(place)] = round
+
+    @staticmethod
+    def _line(place: int) -> int:
+        return (place + 1) * _HEAD // _WORDS
+
+    def work(self, place: int, round: int, slot: int, row: int) -> None:
+        """Say that a place is at a row (round 0: at none)."""
+        line = self._line(place)
+        self._words[line + 1 : line + 4] = (round, slot, row)
+
+    def worked(self, place: int) -> tuple[int, int, int]:
+        """Return round, slot and row that a place was at last."""
+        line = self._line(place)
+        round, slot, row = self._words[line + 1 : line + 4].tolist()
+        return round, slot, row
+
+    def readers(self, round: int) -> bool:
+        """Return whether anybody reads the state of a round."""
+        return bool((self._words[_HEAD // _WORDS :: _HEAD // _WORDS] == round).any())
+
+
+class Arena:
+    """Blocks for the results of one worker. The worker takes them, the master gives them back by clearing a byte."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.memory = attach(descriptor, RESERVED)
+        self._blocks: list[tuple[int, int]] = []  # offset and room
+        self._end = 0
+
+    def take(self, nbytes: int) -> int:
+        """Return the offset of a free block with room for so many bytes."""
+        for at, room in self._blocks:
+            if nbytes <= room <= 4 * nbytes + mmap.PAGESIZE and not self.memory[at - _HEAD]:
+                self.memory[at - _HEAD] = 1
+                return at
+        at = self._end + _HEAD
+        room = -(-(nbytes + _HEAD) // mmap.PAGESIZE) * mmap.PAGESIZE - _HEAD
+        if at + room > RESERVED:
+            raise MemoryError(f"{nbytes} bytes for a result are too many beside what is in use")
+        self._end = at + room
+        self._blocks.append((at, room))
+        self.memory[at - _HEAD] = 1
+        return at
+
+    def give_back(self, offset: int) -> None:
+        """Let a block be used again."""
+        self.memory[offset - _HEAD] = 0
+
+    def forget(self) -> None:
+        """Return all pages to the system, if no block is in use."""
+        if self._blocks and not any(self.memory[at - _HEAD] for at, _ in self._blocks):
+            self.memory.madvise(mmap.MADV_REMOVE, 0, -(-self._end // mmap.PAGESIZE) * mmap.PAGESIZE)
+            self._blocks, self._end = [], 0
+
+
+class StateMemory:
+    """Where the state of a round lies, in one copy for all workers; blocks are used again when nobody reads them."""
+
+    def __init__(self, descriptor: int, in_use: Callable[[int], bool]) -> None:
+        self.memory = attach(descriptor, RESERVED)
+        self._in_use = in_use
+        self._blocks: list[list[int]] = []  # offset, room, the round it was last used for
+        self._end = 0
+
+    def take(self, nbytes: int, round: int) -> int:
+        """Return the offset of a block for the state of a round."""
+        for block in self._blocks:
+            at, room, last = block
+            if room >= nbytes and not self._in_use(last):
+                block[2] = round
+                return at
+        at = self._end
+        room = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        if at + room > RESERVED:
+            raise MemoryError(f"{nbytes} bytes for a state are too many beside those still being read")
+        self._end = at + room
+        self._blocks.append([at, room, round])
+        return at
+
+    def forget(self) -> None:
+        """Return all pages to the system, if nobody reads any of them."""
+        if self._blocks and not any(self._in_use(last) for _, _, last in self._blocks):
+            self.memory.madvise(mmap.MADV_REMOVE, 0, self._end)
+            self._blocks, self._end = [], 0

@@ -1,0 +1,95 @@
+"""A small clean process that forks the workers: no threads to inherit, no main module to import again.
+
+It ends, and with it every worker (by the parent-death signal), when the master says so or is gone, however it went.
+"""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+
+from echelon.clusters.frames import FRAME
+from echelon.clusters.worker import serve
+
+_PR_SET_PDEATHSIG = 1
+_GRACE_S = 0.5  # what workers get to end by themselves
+
+
+def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid: int) -> None:
+    """Fork a worker whenever the master asks for one, until it is gone."""
+    control = socket.socket(fileno=control_fd)
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    with contextlib.suppress(OSError):  # not where the kernel is old; the closed socket tells as well
+        poll.register(os.pidfd_open(master_pid), select.POLLIN)
+    children: set[int] = set()
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if woken in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(woken, 4096)
+            _reap(children)
+        if control.fileno() in ready:
+            order, descriptors, _, _ = socket.recv_fds(control, FRAME, 2)
+            if not order:
+                break
+            children.add(_fork(order, descriptors, (board_fd, state_fd, places)))
+        elif ready - {woken}:
+            break
+    _end(children, woken)
+
+
+def _fork(order: bytes, descriptors: list[int], shared: tuple[int, int, int]) -> int:
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return child
+    status = 1
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            place, pace = pickle.loads(order)  # from the master, over its own socket pair
+            link, arena = descriptors
+            serve(place, pace, link, arena, *shared)
+            status = 0
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _reap(children: set[int]) -> None:
+    for child in list(children):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            children.discard(child)
+
+
+def _end(children: set[int], woken: int) -> None:
+    """Give workers a moment, then kill those that are still at work."""
+    poll = select.poll()
+    poll.register(woken, select.POLLIN)
+    _reap(children)
+    while children and poll.poll(_GRACE_S * 1000):
+        os.read(woken, 4096)
+        _reap(children)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,376 @@
+"""Worker processes on this machine: the default, which needs no server. Linux only; elsewhere use `threads`.
+
+A small clean process forks the workers (`nursery`). Each has a socket pair with the master for typed frames (`frames`),
+a memory for results over 32 kB, and shares with all others the board that ends rounds and the memory of states
+(`memory`). A worker that dies is replaced, at the same place and under a new number.
+"""
+
+import contextlib
+import logging
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from echelon import checks, trees
+from echelon.clusters import frames, memory, shipping
+from echelon.clusters.base import Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.pace import paces
+from echelon.errors import ClusterError
+from echelon.plan import Task
+from echelon.profile import Profile
+
+log = logging.getLogger("echelon.clusters")
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_BATCH = 64  # frames taken from one worker before the others have their turn
+_EARLY = 3  # deaths in a row, before it was ready, after which a place is respawned ever more slowly
+_SLOWEST_S = 30.0
+_ALL = 1 << 62  # a round after all rounds
+_BUFFER = 1 << 20
+
+
+class _Handle:
+    """The master's end of one worker."""
+
+    def __init__(self, number: int, place: int, link: socket.socket, arena: memory.Arena) -> None:
+        self.number, self.place, self.socket, self.arena = number, place, link, arena
+        self.pid = 0
+        self.up = False
+        self.told = 0  # the last round whose state it has
+        self.outbox: deque[tuple[int, bytes, list[int]]] = deque()  # round (0: of none), frame, descriptors
+
+
+class ProcessCluster:
+    """Workers as processes of this machine.
+
+    workers: how many. With `emulate`, as many as the profile has, each of which takes the times that the profile's laws
+    draw from `seed`. `threads` is the number of threads that a worker's linear algebra may use.
+
+    >>> cluster = ProcessCluster(2)
+    >>> sum(isinstance(report, Up) for _ in range(2) for report in cluster.poll(None)) >= 1
+    True
+    >>> cluster.close()
+    """
+
+    def __init__(
+        self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1, threads: int = 1
+    ) -> None:
+        if not sys.platform.startswith("linux"):
+            raise ClusterError("worker processes need Linux (memfd, parent-death signal); use cluster='threads' here")
+        self._paces = paces(workers, emulate, seed)
+        self.workers = len(self._paces)
+        self._threads = checks.whole("threads", threads, least=1, most=4096)
+        self._board_fd = memory.create("echelon-board", memory.Board.size(self.workers))
+        self._state_fd = memory.create("echelon-state", memory.RESERVED)
+        self._board = memory.Board(self._board_fd, self.workers)
+        self._states = memory.StateMemory(self._state_fd, self._being_read)
+        self._epoll = select.epoll()
+        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._epoll.register(self._woken, select.EPOLLIN)
+        self._handles: dict[int, _Handle] = {}  # by descriptor
+        self._numbers: dict[int, _Handle] = {}
+        self._works: dict[int, tuple[int, bytes]] = {}  # descriptor and frame
+        self._state: tuple[int, int, bytes, list[tuple[int, int]]] = (0, 0, b"", [])
+        self._buffer = memoryview(bytearray(frames.FRAME))
+        self._next = 0
+        self._deaths = [0] * self.workers  # in a row, by place
+        self._due: list[tuple[float, int]] = []  # when which place is to be filled again
+        self._births = 0
+        self._closed = False
+        self._start_nursery()
+        for place in range(self.workers):
+            self._spawn(place)
+
+    # workers come and go
+
+    def _start_nursery(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = dict(os.environ) | dict.fromkeys(_THREADS, str(self._threads))
+        environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        passed = (theirs.fileno(), self._board_fd, self._state_fd)
+        with theirs:
+            self._nursery = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "echelon.clusters.nursery",
+                    *map(str, passed),
+                    str(self.workers),
+                    str(os.getpid()),
+                ],
+                pass_fds=passed,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the master alone
+            )
+        self._control = ours
+        self._epoll.register(ours, select.EPOLLIN)
+
+    def _spawn(self, place: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        arena_fd = memory.create("echelon-results", memory.RESERVED)
+        handle = _Handle(self._next, place, ours, memory.Arena(arena_fd))
+        self._next += 1
+        try:
+            order = pickle.dumps((place, self._paces[place]))
+            socket.send_fds(self._control, [order], [theirs.fileno(), arena_fd])
+        except OSError:
+            pass  # the nursery is gone, which `poll` will see; this worker is then lost like all others
+        theirs.close()
+        os.close(arena_fd)
+        ours.setblocking(False)
+        self._epoll.register(ours, select.EPOLLIN)
+        self._handles[ours.fileno()] = handle
+        self._numbers[handle.number] = handle
+        for key in self._works:
+            self._send_work(handle, key)
+
+    def _greet(self, handle: _Handle, pid: int) -> Up:
+        handle.pid, handle.up = pid, True
+        self._births += 1
+        return Up(handle.number, handle.place)
+
+    def _lose(self, handle: _Handle) -> list[Report]:
+        self._epoll.unregister(handle.socket)
+        del self._handles[handle.socket.fileno()], self._numbers[handle.number]
+        handle.socket.close()
+        self._board.read(handle.place, 0)
+        at = self._board.worked(handle.place)
+        self._board.work(handle.place, 0, 0, 0)
+        self._deaths[handle.place] = 0 if handle.up else self._deaths[handle.place] + 1
+        early = self._deaths[handle.place] - _EARLY
+        wait = 0.0 if early < 0 else min(0.1 * 2.0**early, _SLOWEST_S)
+        if early >= 0:
+            log.warning(
+                "worker %d (place %d) died before it was ready, %d times in a row; next try in %.1f s",
+                handle.number, handle.place, early + _EARLY, wait,
+            )  # fmt: skip
+        self._due.append((time.monotonic() + wait, handle.place))
+        return [Down(handle.number, handle.place, f"process {handle.pid} ended", at)] if handle.up else []
+
+    def _refill(self) -> None:
+        now = time.monotonic()
+        due = [entry for entry in self._due if entry[0] <= now]
+        for entry in due:
+            self._due.remove(entry)
+            self._spawn(entry[1])
+
+    def _renew_nursery(self) -> None:
+        """Start another nursery in place of one that died; its workers die with it and are respawned."""
+        self._epoll.unregister(self._control)
+        self._control.close()
+        status = self._nursery.wait()
+        if not self._births:
+            raise ClusterError(f"no worker process could be started: their parent ended with status {status}")
+        log.warning("the workers' parent process ended with status %s; a new one is started", status)
+        self._births = 0
+        self._start_nursery()
+
+    def pids(self) -> dict[int, int]:
+        """Return the process of each worker that is up, by its number."""
+        return {handle.number: handle.pid for handle in self._numbers.values() if handle.up}
+
+    # work, states, lanes
+
+    def load(self, key: int, work: Work) -> None:
+        """Put a job's work into a memory of its own and tell all workers where it lies."""
+        pickled, beside = shipping.pack(work)
+        places, size = shipping.place(beside, len(pickled))
+        descriptor = memory.create("echelon-work", size)
+        with memory.attach(descriptor, size) as shared:
+            shared[: len(pickled)] = pickled
+            for (at, nbytes), buffer in zip(places, beside, strict=True):
+                shared[at : at + nbytes] = buffer
+        self._works[key] = descriptor, frames.pack_load(key, len(pickled), places)
+        for handle in self._numbers.values():
+            self._send_work(handle, key)
+
+    def _send_work(self, handle: _Handle, key: int) -> None:
+        descriptor, frame = self._works[key]
+        self._send(handle, 0, frame, [os.dup(descriptor)])
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work; its memory is gone when the last worker has forgotten it, too."""
+        descriptor, _ = self._works.pop(key)
+        os.close(descriptor)
+        for handle in self._numbers.values():
+            self._send(handle, 0, frames.pack_short(frames.UNLOAD, 0, key), [])
+        self._states.forget()
+
+    def _being_read(self, round: int) -> bool:
+        return round > self._board.over() or self._board.readers(round)
+
+    def broadcast(self, round: int, key: int, state: Any) -> None:
+        """Pack the state of a round: small ones go with the lanes, large arrays lie in one memory for all."""
+        pickled, beside = shipping.pack(state)
+        if len(pickled) > frames.INLINE:
+            beside.insert(0, memoryview(pickled))
+            pickled = b""
+        places: list[tuple[int, int]] = []
+        if beside:
+            _, size = shipping.place(beside, 0)
+            places, _ = shipping.place(beside, self._states.take(size, round))
+            for (at, nbytes), buffer in zip(places, beside, strict=True):
+                self._states.memory[at : at + nbytes] = buffer
+        self._state = round, key, pickled, places
+
+    def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
+        """Send tasks, and with the first of a round its state."""
+        handle = self._numbers.get(worker)
+        if handle is None:
+            return  # it died, and the news is on its way
+        of_state, key, pickled, places = self._state
+        assert of_state == round, "broadcast before assign"
+        start = time.monotonic()
+        for at in range(0, len(tasks), frames.TASKS):
+            some = tasks[at : at + frames.TASKS]
+            if handle.told == round:
+                frame = frames.pack_lane(round, key, start, some, None)
+            else:
+                frame = frames.pack_lane(round, key, start, some, pickled, places)
+                handle.told = round
+            self._send(handle, round, frame, [])
+
+    def purge(self, round: int) -> None:
+        """End a round: one store that every worker looks at between parts."""
+        self._board.end(round)
+
+    def _send(self, handle: _Handle, round: int, frame: bytes, descriptors: list[int]) -> None:
+        """Send now, or keep for later what a busy worker has no room for; lanes of rounds that are over are dropped."""
+        if handle.outbox:
+            over = self._board.over()
+            handle.outbox = deque(entry for entry in handle.outbox if not 0 < entry[0] <= over)
+        handle.outbox.append((round, frame, descriptors))
+        self._flush(handle)
+
+    def _flush(self, handle: _Handle) -> None:
+        while handle.outbox:
+            _, frame, descriptors = handle.outbox[0]
+            try:
+                if descriptors:
+                    socket.send_fds(handle.socket, [frame], descriptors)
+                else:
+                    handle.socket.send(frame)
+            except BlockingIOError:
+                self._epoll.modify(handle.socket, select.EPOLLIN | select.EPOLLOUT)
+                return
+            except OSError:
+                pass  # it died; what it sent before is still to be read, then comes the news
+            handle.outbox.popleft()
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    # what happens
+
+    def poll(self, timeout_s: float | None) -> list[Report]:
+        """Return what happened, after waiting for it for so long at most."""
+        reports: list[Report] = []
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            wait = end
+            if self._due:
+                self._refill()
+                first = min((due for due, _ in self._due), default=None)
+                wait = first if end is None else end if first is None else min(first, end)
+            left = -1 if wait is None else max(0.0, wait - time.monotonic())
+            ready = self._epoll.poll(left)
+            for descriptor, _ in ready:
+                handle = self._handles.get(descriptor)
+                if handle is not None:
+                    self._listen(handle, reports)
+                elif descriptor == self._control.fileno():
+                    self._renew_nursery()
+                else:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._woken, 4096)
+                    return reports
+            if reports or (end is not None and time.monotonic() >= end):
+                return reports
+
+    def _listen(self, handle: _Handle, reports: list[Report]) -> None:
+        if handle.outbox:
+            self._flush(handle)
+            if not handle.outbox:
+                self._epoll.modify(handle.socket, select.EPOLLIN)
+        receive, buffer = handle.socket.recv_into, self._buffer
+        try:
+            for _ in range(_BATCH):
+                size = receive(buffer)
+                if not size:
+                    reports.extend(self._lose(handle))
+                    return
+                reports.append(self._report(handle, bytes(buffer[:size])))
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            reports.extend(self._lose(handle))
+
+    def _report(self, handle: _Handle, frame: bytes) -> Report:
+        if frame[0] == frames.RESULT:
+            round, slot, row, seconds, form, offset, at = frames.unpack_result(frame)
+            if offset == frames.NOWHERE:
+                return Message(handle.number, round, slot, row, seconds, form, trees.views(form, frame, at))
+            segments = trees.views(form, handle.arena.memory, offset)
+            return Message(handle.number, round, slot, row, seconds, form, segments, (handle.arena, offset))
+        if frame[0] == frames.RAISED:
+            return Trouble(handle.number, *frames.unpack_raised(frame))
+        return self._greet(handle, frames.unpack_short(frame)[0])
+
+    def release(self, message: Message) -> None:
+        """Give back the memory of a message."""
+        if message.token is not None:
+            arena, offset = message.token
+            arena.give_back(offset)
+
+    def kill(self, worker: int) -> None:
+        """Kill a worker's process, as an accident would: for tests of what happens then."""
+        handle = self._numbers.get(worker)
+        if handle is not None and handle.up:
+            os.kill(handle.pid, signal.SIGKILL)
+
+    def wake(self) -> None:
+        """End a `poll` that waits; from any thread."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._wake, b"w")
+
+    def close(self) -> None:
+        """Stop all workers and leave nothing behind."""
+        if self._closed:
+            return
+        self._closed = True
+        self._board.end(_ALL)
+        for handle in self._numbers.values():
+            with contextlib.suppress(OSError):
+                handle.socket.send(frames.pack_short(frames.QUIT))
+        with contextlib.suppress(OSError):  # the nursery may be gone already
+            self._control.shutdown(socket.SHUT_RDWR)
+        self._control.close()
+        try:
+            self._nursery.wait(timeout=10.0)
+        except subprocess.TimeoutExpired:
+            self._nursery.kill()
+            self._nursery.wait()
+        self._board.close()
+        memory.detach(self._states.memory)
+        for handle in self._numbers.values():
+            memory.detach(handle.arena.memory)
+            handle.socket.close()
+            for _, _, descriptors in handle.outbox:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+        self._epoll.close()
+        for descriptor in (self._woken, self._wake, self._board_fd, self._state_fd):
+            os.close(descriptor)
+        for descriptor, _ in self._works.values():
+            os.close(descriptor)
+        self._handles, self._numbers, self._works = {}, {}, {}

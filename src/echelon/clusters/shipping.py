@@ -1,0 +1,75 @@
+"""Objects on their way to workers: pickled, with their large arrays beside the pickle and not in it.
+
+Only the master pickles and only its own workers unpickle. Memory-mapped arrays travel as the name of their file.
+"""
+
+import io
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+ALIGN = 64
+_BESIDE = 4096  # bytes from which an array is put beside the pickle
+_MOST = 1024  # arrays beside a pickle; further ones go into it
+
+Buffers = list[tuple[int, int]]
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, np.memmap) and obj.filename is not None:
+            whole = obj
+            while isinstance(whole.base, np.memmap):
+                whole = whole.base
+            inside = obj.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+            if obj.flags.c_contiguous or obj.flags.f_contiguous:
+                order = "C" if obj.flags.c_contiguous else "F"
+                return _open, (str(obj.filename), obj.dtype.str, whole.offset + inside, obj.shape, order)
+        return super().reducer_override(obj)
+
+
+def _open(name: str, dtype: str, offset: int, shape: tuple[int, ...], order: Any) -> Any:
+    return np.memmap(name, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
+
+
+def pack(value: Any) -> tuple[bytes, list[memoryview]]:
+    """Return a pickle, and the arrays beside it.
+
+    >>> pickled, beside = pack({"weights": np.zeros(1000), "step": 0.1})
+    >>> len(pickled) < 300, [len(buffer) for buffer in beside]
+    (True, [8000])
+    """
+    beside: list[memoryview] = []
+
+    def keep_inside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _BESIDE or len(beside) >= _MOST:
+            return True
+        beside.append(raw)
+        return False
+
+    if type(value) is np.ndarray and not value.dtype.hasobject:  # the common state, by the quick way
+        return pickle.dumps(value, protocol=5, buffer_callback=keep_inside), beside
+    stream = io.BytesIO()
+    _Pickler(stream, protocol=5, buffer_callback=keep_inside).dump(value)
+    return stream.getvalue(), beside
+
+
+def place(beside: Sequence[memoryview], start: int) -> tuple[Buffers, int]:
+    """Return where in a memory the arrays are to lie, from `start` on, and where they end."""
+    places: Buffers = []
+    at = start
+    for buffer in beside:
+        at = -(-at // ALIGN) * ALIGN
+        places.append((at, buffer.nbytes))
+        at += buffer.nbytes
+    return places, at
+
+
+def unpack(pickled: Any, memory: Any, places: Sequence[tuple[int, int]]) -> Any:
+    """Return the object; its large arrays stay in the memory they lie in, and can't be written."""
+    view = memoryview(memory).toreadonly()
+    return pickle.loads(pickled, buffers=[view[at : at + size] for at, size in places])

@@ -1,0 +1,146 @@
+"""A worker process: orders come as frames over its socket, large messages leave through shared memory."""
+
+import contextlib
+import mmap
+import os
+import select
+import socket
+from typing import Any
+
+from echelon import trees
+from echelon.arrays import NumberArray
+from echelon.clusters import frames, shipping
+from echelon.clusters.base import Work
+from echelon.clusters.lane import LaneWorker
+from echelon.clusters.memory import RESERVED, Arena, Board, attach
+from echelon.clusters.pace import Pace
+
+
+def serve(
+    place: int, pace: Pace | None, socket_fd: int, arena_fd: int, board_fd: int, state_fd: int, places: int
+) -> None:
+    """Work until the master says that it is enough, or is gone."""
+    worker = ProcessWorker(
+        place,
+        pace,
+        socket.socket(fileno=socket_fd),
+        Arena(arena_fd),
+        Board(board_fd, places),
+        attach(state_fd, RESERVED, write=False),
+    )
+    os.close(arena_fd)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the master is gone: nobody is left to work for
+        worker.run()
+
+
+class ProcessWorker(LaneWorker):
+    """A worker at the other end of a socket."""
+
+    def __init__(
+        self, place: int, pace: Pace | None, link: socket.socket, arena: Arena, board: Board, states: mmap.mmap
+    ) -> None:
+        super().__init__(pace)
+        self._place, self._socket, self._arena, self._board, self._states = place, link, arena, board, states
+        self._works: dict[int, tuple[int, int, list[tuple[int, int]]] | Work] = {}
+        self._block = frames.NOWHERE  # where the message that is being computed lies, if it does
+        self._socket.send(frames.pack_short(frames.HELLO, os.getpid()))
+
+    def over(self) -> int:
+        """Return the last round that needs no work, from the board."""
+        return self._board.over()
+
+    def rest(self) -> None:
+        """Say that no state is being read."""
+        self._board.read(self._place, 0)
+
+    def at(self, slot: int, row: int) -> None:
+        """Note on the board which row is being computed."""
+        self._board.work(self._place, self.round, slot, row)
+
+    def take(self, timeout_s: float | None) -> None:
+        """Take in one frame."""
+        if timeout_s is not None and not select.select([self._socket], [], [], timeout_s)[0]:
+            return
+        frame, descriptors, _, _ = socket.recv_fds(self._socket, frames.FRAME, 1)
+        if not frame or frame[0] == frames.QUIT:
+            self.open = False
+        elif frame[0] == frames.LANE:
+            self._lane_frame(frames.unpack_lane(frame))
+        elif frame[0] == frames.LOAD:
+            key, pickled, buffers = frames.unpack_load(frame)
+            self._works[key] = (descriptors[0], pickled, buffers)
+        else:
+            self._unload(frames.unpack_short(frame)[1])
+
+    def _lane_frame(self, lane: frames.LaneFrame) -> None:
+        if lane.state is None:
+            self.begin(lane.round, lane.start, lane.tasks, None)
+            return
+        # first say that the state is being read, then look whether it may be: the master does it the other way round
+        self._board.read(self._place, lane.round)
+        self.begin(lane.round, lane.start, lane.tasks, lambda: self._bring(lane))
+
+    def _bring(self, lane: frames.LaneFrame) -> tuple[Work, Any]:
+        places = list(lane.buffers)
+        pickled: Any = lane.state
+        if not pickled:  # too long for a frame: it is the first of the buffers
+            (at, size), *places = places
+            pickled = memoryview(self._states)[at : at + size]
+        return self._work(lane.key), shipping.unpack(pickled, self._states, places)
+
+    def _work(self, key: int) -> Work:
+        """Return a job's work, made from shared memory when it is first asked for."""
+        known = self._works[key]
+        if not isinstance(known, tuple):
+            return known
+        descriptor, pickled, buffers = known
+        memory = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        work: Work = shipping.unpack(memoryview(memory)[:pickled], memory, buffers)
+        os.close(descriptor)
+        self._works[key] = work
+        return work
+
+    def _unload(self, key: int) -> None:
+        known = self._works.pop(key, None)
+        if isinstance(known, tuple):
+            os.close(known[0])
+        if not self.wanted():
+            self.forget()
+        self._arena.forget()
+
+    def allocate(self, form: bytes) -> list[NumberArray] | None:
+        """Return a block of shared memory for a large message."""
+        nbytes = trees.layout(form).nbytes
+        if nbytes <= frames.INLINE:
+            return None
+        self._block = self._arena.take(nbytes)
+        return trees.views(form, self._arena.memory, self._block)
+
+    def abandon(self) -> None:
+        """Give back the block of a message that is not sent."""
+        if self._block != frames.NOWHERE:
+            self._arena.give_back(self._block)
+            self._block = frames.NOWHERE
+
+    def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
+        """Send a frame, with the message in it or with the place where it lies."""
+        if self._block == frames.NOWHERE:
+            out = self.allocate(form)
+            if out is not None:
+                for target, segment in zip(out, segments, strict=True):
+                    target[:] = segment
+        block, self._block = self._block, frames.NOWHERE
+        head = frames.pack_result(self.round, slot, row, seconds, form, block)
+        if block != frames.NOWHERE:
+            self._socket.send(head)
+        elif len(segments) == 1:
+            self._socket.sendmsg((head, segments[0].data))
+        else:
+            payload = bytearray(trees.layout(form).nbytes)
+            for target, segment in zip(trees.views(form, payload), segments, strict=True):
+                target[:] = segment
+            self._socket.sendmsg((head, payload))
+
+    def complain(self, error: str) -> None:
+        """Send a traceback."""
+        self._socket.send(frames.pack_raised(self.round, error))

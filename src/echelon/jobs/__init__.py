@@ -1,0 +1,7 @@
+"""What streams compute. A new kind of job is one file: it says its code, its work and its step."""
+
+from echelon.jobs.base import IterativeJob
+from echelon.jobs.linear import LinearJob
+from echelon.jobs.sums import SumJob
+
+__all__ = ["IterativeJob", "LinearJob", "SumJob"]

@@ -1,0 +1,75 @@
+"""What a job is to the stream, whatever it computes: a code, work for the workers, and steps on the master."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from numpy.random import Generator
+
+from echelon import checks
+from echelon.clusters import Work
+from echelon.codes import Code
+from echelon.errors import ArgumentError
+
+MOST_ITERATIONS = 10**9
+
+
+class IterativeJob(ABC):
+    """An iterative computation that is submitted to a stream.
+
+    iterations: how many, at most where `until` is given as well.
+    until: called with the state after each step; ends the job when it says True.
+    name: what it is called in deliveries and progress.
+    tolerance: relative error of a recovered iteration that is accepted; a noisier one waits for another row. By default
+        half of the digits of the numbers at hand.
+
+    A subclass sets `parts`: they and the redundancy determine its code. One whose code recovers many values, and not
+    one sum, is `stacked`; `move_cost` is what a part that is new to a worker costs it, in parts.
+    """
+
+    parts: int
+    stacked = False
+    move_cost = 0.0
+
+    def __init__(
+        self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None
+    ) -> None:
+        if iterations is None and until is None:
+            raise ArgumentError("iterations, until: missing; one of them must say when the job ends")
+        if until is not None and not callable(until):
+            raise ArgumentError(f"until: {until!r} is not allowed; must be a function of the state")
+        if name is not None and not isinstance(name, str):
+            raise ArgumentError(f"name: {name!r} is not allowed; must be a text")
+        self.iterations = None if iterations is None else checks.whole("iterations", iterations, least=1)
+        self.until = until
+        self.name = name
+        self.tolerance = None if tolerance is None else checks.number("tolerance", tolerance, above=0)
+        self.state = state
+
+    @abstractmethod
+    def code(self, redundancy: float, rng: Generator) -> Code:
+        """Return the code that protects an iteration, with about so many rows for each that is needed."""
+
+    @abstractmethod
+    def work(self, code: Code) -> Work:
+        """Return what travels to the workers."""
+
+    @abstractmethod
+    def request(self, state: Any) -> Any:
+        """Return what the parts of an iteration are computed from."""
+
+    @abstractmethod
+    def step(self, state: Any, recovered: Any) -> Any:
+        """Return the next state from what was recovered: the wanted value of the code, or all along a first axis."""
+
+    def finished(self, state: Any, iteration: int) -> bool:
+        """Return whether the job has ended after so many iterations."""
+        if self.iterations is not None and iteration >= self.iterations:
+            return True
+        return self.until is not None and bool(self.until(state))
+
+
+def checked_function(name: str, value: Any) -> Any:
+    """Return a function, or refuse what is none."""
+    if not callable(value):
+        raise ArgumentError(f"{name}: {value!r} is not allowed; must be a function")
+    return value

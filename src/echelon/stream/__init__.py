@@ -1,0 +1,8 @@
+"""The public stream: submit jobs, iterate over deliveries; with records, a journal and a display."""
+
+from echelon.stream.handle import Delivery, Handle, JobFailed, Progress
+from echelon.stream.journal import Journal
+from echelon.stream.record import Record, read_record
+from echelon.stream.stream import Stream
+
+__all__ = ["Delivery", "Handle", "JobFailed", "Journal", "Progress", "Record", "Stream", "read_record"]

@@ -1,0 +1,369 @@
+"""The live driver: turns what a cluster reports into events, does what the master wants, and does the arithmetic.
+
+It runs in one thread, which owns the master, the cluster and all running jobs. Others speak to it through `order`.
+"""
+
+import logging
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from echelon import trees
+from echelon.arrays import NumberArray
+from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
+from echelon.codes import Code, Decoder, Weights
+from echelon.errors import NotDecodable
+from echelon.jobs import IterativeJob
+from echelon.master import (
+    Action,
+    Alarm,
+    Assign,
+    Deliver,
+    Event,
+    Failed,
+    Joined,
+    Lost,
+    Master,
+    Outcome,
+    Planned,
+    Purge,
+    Received,
+    Recover,
+    Recovered,
+    Refused,
+    Replan,
+    SetTimer,
+    Starve,
+    Submitted,
+    Update,
+    Updated,
+)
+from echelon.plan import Plan
+from echelon.schemes import coded_rows
+from echelon.stream.pacing import Pacing, Seen
+
+log = logging.getLogger("echelon.stream")
+
+_UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to go on for, at least
+
+
+@dataclass(slots=True)
+class Running:
+    """A job in the stream, as the driver sees it."""
+
+    number: int
+    name: str
+    job: IterativeJob
+    code: Code
+    decoder: Decoder
+    state: Any
+    iteration: int = 0
+    error: float = 0.0
+    loaded: bool = False
+    plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
+
+    def rounds_left(self) -> int:
+        """Return how many rounds it will go on for, or a guess."""
+        if self.job.iterations is not None and self.job.until is None:
+            return self.job.iterations - self.iteration
+        return max(_UNKNOWN_LENGTH, self.iteration)
+
+
+@dataclass(slots=True)
+class RoundSeen:
+    """A round as it went, for records and estimates: times in seconds since the stream opened.
+
+    lanes: rows that were planned, by worker. messages: (worker, slot, row, arrival, seconds computing).
+    """
+
+    job: int
+    round: int
+    iteration: int
+    start: float
+    end: float = 0.0
+    expected: float | None = None
+    plan: Plan | None = None
+    workers: tuple[int, ...] = ()
+    messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
+
+
+class Observer:
+    """What a driver tells others of; every method may be left as it is. Called in the driver's thread."""
+
+    def submitted(self, time_s: float, running: Running) -> None:
+        """A job came in."""
+
+    def worker_up(self, time_s: float, worker: int, place: int) -> None:
+        """A worker joined."""
+
+    def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
+        """A worker was lost."""
+
+    def round_over(self, seen: RoundSeen) -> None:
+        """A round was recovered and its job took a step."""
+
+    def stepped(self, running: Running, finished: bool) -> None:
+        """A job has a new state."""
+
+    def starved(self, job: int) -> None:
+        """No worker is left for a job."""
+
+    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
+        """A job ended."""
+
+
+class Driver:
+    """Runs jobs on a cluster through the master. See the module."""
+
+    def __init__(self, cluster: Cluster, pacing: Pacing, observers: list[Observer], *, patience: float) -> None:
+        self.master = Master(patience=patience)
+        self.pacing = pacing
+        self.places: dict[int, int] = {}  # of living workers
+        self._cluster, self._observers = cluster, observers
+        self._origin = time.monotonic()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._jobs: dict[int, Running] = {}
+        self._messages: dict[tuple[int, int], Message] = {}
+        self._weights: dict[int, Weights] = {}
+        self._timer: tuple[float, int, int] | None = None
+        self._seen: RoundSeen | None = None
+        self._finished_rounds: list[RoundSeen] = []
+        self._last_job = -1
+        self._stop = False
+
+    def now(self) -> float:
+        """Return seconds since the stream opened."""
+        return time.monotonic() - self._origin
+
+    def order(self, what: Callable[[], None]) -> None:
+        """Have something done in the driver's thread; from any thread."""
+        self._orders.append(what)
+        self._cluster.wake()
+
+    def stop(self) -> None:
+        """End `run`; from any thread."""
+        self.order(self._set_stop)
+
+    def _set_stop(self) -> None:
+        self._stop = True
+
+    def submit(self, running: Running) -> None:
+        """Take in a job; in the driver's thread."""
+        self._jobs[running.number] = running
+        for observer in self._observers:
+            observer.submitted(self.now(), running)
+        self.tell(Submitted(self.now(), running.number))
+
+    def run(self) -> None:
+        """Drive until stopped."""
+        while not self._stop:
+            while self._orders:
+                self._orders.popleft()()
+            if self._stop:
+                break
+            self._tidy()
+            for report in self._cluster.poll(self._patience_left()):
+                self._hear(report)
+            self._ring()
+        self._tidy()
+
+    def _patience_left(self) -> float | None:
+        if self._orders:
+            return 0.0
+        return None if self._timer is None else max(0.0, self._timer[0] - self.now())
+
+    def _ring(self) -> None:
+        if self._timer is not None and self.now() >= self._timer[0]:
+            _, round, attempt = self._timer
+            self._timer = None
+            self.tell(Alarm(self.now(), round, attempt))
+
+    def _hear(self, report: Report) -> None:
+        now = self.now()
+        match report:
+            case Message():
+                self._receive(report, now)
+            case Trouble(worker=worker, round=round, error=error):
+                self.tell(Failed(now, round, f"on worker {worker}:\n{error}"))
+            case Up(worker=worker, place=place):
+                self.places[worker] = place
+                for observer in self._observers:
+                    observer.worker_up(now, worker, place)
+                self.tell(Joined(now, worker))
+            case Down(worker=worker, place=place, reason=reason, at=at):
+                self.places.pop(worker, None)
+                for observer in self._observers:
+                    observer.worker_down(now, worker, place, reason)
+                self.tell(Lost(now, worker, at))
+
+    def _receive(self, message: Message, now: float) -> None:
+        at = (message.slot, message.row)
+        if message.round != self.master.round or self._seen is None or at in self._messages:
+            self._cluster.release(message)  # late, or a row that is there already
+            return
+        self._messages[at] = message
+        self._seen.messages.append((message.worker, message.slot, message.row, now, message.seconds))
+        self.tell(Received(now, message.worker, message.round, message.slot, message.row))
+
+    # what the master wants
+
+    def tell(self, event: Event) -> None:
+        """Tell the master an event, and do what it wants, until nothing is left to do."""
+        actions = deque(self.master.handle(event))
+        while actions:
+            answer = self._do(actions.popleft())
+            if answer is not None:
+                actions.extend(self.master.handle(answer))
+
+    def _do(self, action: Action) -> Event | None:
+        match action:
+            case Assign(worker=worker, round=round, tasks=tasks):
+                self._cluster.assign(worker, round, tasks)
+            case Replan(job=job, round=round, workers=workers):
+                return self._open(self._jobs[job], round, workers)
+            case Recover(round=round, slot=slot, rows=rows):
+                return self._recover(round, slot, rows)
+            case Purge(round=round):
+                self._cluster.purge(round)
+                self._timer = None
+            case Update(job=job, round=round):
+                return self._update(self._jobs[job], round)
+            case Deliver(job=job, outcome=outcome, error=error):
+                self._deliver(job, outcome, error)
+            case SetTimer(at=at, round=round, attempt=attempt):
+                self._timer = (at, round, attempt)
+            case Starve(job=job):
+                for observer in self._observers:
+                    observer.starved(job)
+        return None
+
+    def _open(self, running: Running, round: int, workers: tuple[int, ...]) -> Event:
+        """Plan a round and tell the cluster what it is computed from."""
+        start = self.now()
+        try:
+            if not running.loaded:
+                self._cluster.load(running.number, running.job.work(running.code))
+                running.loaded = True
+                if running.number != self._last_job:
+                    self._last_job = running.number
+                    self.pacing.new_job()
+            self._cluster.broadcast(round, running.number, running.job.request(running.state))
+            plan = self._plan(running, tuple(self.places[worker] for worker in workers))
+        except Exception:
+            return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+        self._seen = RoundSeen(running.number, round, running.iteration, start, plan=plan, workers=workers)
+        return Planned(self.now(), round, plan, workers, (running.code,))
+
+    def _plan(self, running: Running, places: tuple[int, ...]) -> Plan:
+        """Return the plan for the split that the workers' speeds ask for; those made before are kept."""
+        left, move_cost = running.rounds_left(), running.job.move_cost
+        counts = self.pacing.counts(running.number, running.code, places, left, move_cost)
+        key = tuple(counts.tolist())
+        if key not in running.plans:
+            running.plans[key] = coded_rows(running.code, counts)
+        return running.plans[key]
+
+    def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> Event:
+        running = self._jobs[self._in_service()]
+        message = self._messages[slot, rows[-1]]
+        coarsest = max(float(np.finfo(segment.dtype).eps) for segment in message.segments)
+        try:
+            weights = running.decoder.weights(rows)
+        except NotDecodable:
+            return Refused(self.now(), round, slot)
+        error = weights.amplification * coarsest + weights.misfit
+        tolerance = running.job.tolerance
+        if error > (coarsest**0.5 if tolerance is None else tolerance):
+            return Refused(self.now(), round, slot)
+        self._weights[slot] = weights
+        running.error = max(running.error, error)
+        return Recovered(self.now(), round, slot)
+
+    def _in_service(self) -> int:
+        assert self.master.job is not None
+        return self.master.job
+
+    def _update(self, running: Running, round: int) -> Event:
+        """Combine the messages and let the job take its step."""
+        seen, self._seen = self._seen, None
+        assert seen is not None
+        seen.end = self.now()
+        try:
+            running.state = running.job.step(running.state, self._combined(0, running.job.stacked))
+            running.iteration += 1
+            finished = running.job.finished(running.state, running.iteration)
+        except Exception:
+            return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+        finally:
+            self._drop_messages()
+        self._finished_rounds.append(seen)
+        for observer in self._observers:
+            observer.stepped(running, finished)
+        return Updated(self.now(), round, finished)
+
+    def _combined(self, slot: int, stacked: bool) -> Any:
+        """Return what a slot's messages amount to."""
+        weights = self._weights[slot]
+        messages = [self._messages[slot, row] for row in weights.rows.tolist()]
+        form = messages[0].form
+        sums: list[NumberArray] = [
+            weights.combine([message.segments[i] for message in messages]) for i in range(len(messages[0].segments))
+        ]
+        return trees.unflatten(form, sums if stacked else [total[0] for total in sums])
+
+    def _drop_messages(self) -> None:
+        for message in self._messages.values():
+            self._cluster.release(message)
+        self._messages, self._weights = {}, {}
+
+    def _deliver(self, number: int, outcome: Outcome, error: str) -> None:
+        running = self._jobs.pop(number)
+        if running.loaded:
+            self._cluster.unload(number)
+            self._drop_messages()
+            self._seen = None
+        for observer in self._observers:
+            observer.delivered(self.now(), running, outcome, error)
+
+    def _tidy(self) -> None:
+        """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""
+        rounds, self._finished_rounds = self._finished_rounds, []
+        for seen in rounds:
+            seen.expected = self._expected(seen)
+            self.pacing.observe(self._observations(seen))
+            for observer in self._observers:
+                observer.round_over(seen)
+
+    def _expected(self, seen: RoundSeen) -> float | None:
+        """Return how long a round would have taken if every task had taken the mean that was believed before it."""
+        if seen.plan is None or any(worker not in self.places for worker in seen.workers):
+            return None
+        return self.pacing.expected(seen.plan, [self.places[worker] for worker in seen.workers])
+
+    def _observations(self, seen: RoundSeen) -> list[Seen]:
+        """Return what a round showed of each place."""
+        assert seen.plan is not None
+        found = []
+        by_worker: dict[int, list[tuple[int, int, int, float, float]]] = {}
+        for message in seen.messages:
+            by_worker.setdefault(message[0], []).append(message)
+        for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True):
+            place = self.places.get(worker)
+            if place is None or not lane:
+                continue
+            costs = {(task.slot, task.row): task.cost for task in lane}
+            came = [message for message in by_worker.get(worker, []) if message[1:3] in costs]
+            done = sum(costs[message[1:3]] for message in came)
+            busy = sum(message[4] for message in came)
+            last = came[-1][3] if came else seen.start
+            if len(came) < len(lane):
+                busy += max(0.0, seen.end - last)  # it was at a task that the purge cut short
+            link = max(0.0, came[0][3] - seen.start - came[0][4]) if came else None
+            if busy > 0:
+                found.append(Seen(place, busy, done, link))
+        return found

@@ -1,0 +1,94 @@
+"""What a caller holds of a submitted job, and what is delivered of it."""
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.errors import EchelonError
+
+
+class JobFailed(EchelonError):
+    """A job's own code raised, on a worker or on the master; the text ends with the traceback from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A job that has ended.
+
+    name: the job's. number: its place in the order of arrival.
+    result: its last state; None where it failed.
+    error: why it failed, or None.
+    delay: seconds from submission to delivery.
+    iterations: how many it took in all.
+    error_estimate: the largest relative error that decoding may have brought into an iteration.
+    """
+
+    name: str
+    number: int
+    result: Any
+    error: JobFailed | None
+    delay: float
+    iterations: int
+    error_estimate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is: iterations done, of how many (None where only a condition ends it)."""
+
+    iteration: int
+    iterations: int | None
+
+
+class Handle:
+    """A job in the stream, like a future: `result`, `exception`, `done`, `cancel`, `progress`; or await it."""
+
+    def __init__(self, number: int, name: str, iterations: int | None, cancel: Callable[[int], None]) -> None:
+        self.number, self.name = number, name
+        self.future: Future[Delivery] = Future()
+        self._iterations, self._cancel = iterations, cancel
+        self.iteration = 0
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Return the job's last state, after waiting for it; raise `JobFailed` where there is none."""
+        delivery = self.future.result(timeout_s)
+        if delivery.error is not None:
+            raise delivery.error
+        return delivery.result
+
+    def exception(self, timeout_s: float | None = None) -> BaseException | None:
+        """Return why the job failed, or None, after waiting for its end."""
+        return self.future.result(timeout_s).error
+
+    def delivery(self, timeout_s: float | None = None) -> Delivery:
+        """Return the delivery, after waiting for it."""
+        return self.future.result(timeout_s)
+
+    def done(self) -> bool:
+        """Return whether the job has ended, one way or another."""
+        return self.future.done()
+
+    def cancelled(self) -> bool:
+        """Return whether the job was cancelled."""
+        return self.future.cancelled()
+
+    def cancel(self) -> None:
+        """Ask for the job to be dropped, queued or running; what has ended stays as it is."""
+        self._cancel(self.number)
+
+    @property
+    def progress(self) -> Progress:
+        """How far the job is."""
+        return Progress(self.iteration, self._iterations)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        delivery = yield from asyncio.wrap_future(self.future).__await__()
+        if delivery.error is not None:
+            raise delivery.error
+        return delivery.result
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self.cancelled() else "ended" if self.done() else f"iteration {self.iteration}"
+        return f"<job {self.number} {self.name!r}: {state}>"

@@ -1,0 +1,103 @@
+"""A journal in SQLite: jobs as submitted, their state after each iteration, and what was delivered.
+
+After kill -9 of the whole program a stream that opens the same journal goes on with every job that was not delivered,
+from its last state. A delivery is marked before it is handed over, so it is never handed over twice; its result stays
+in the journal, so it is not lost either if the program dies in that very moment (`Journal.result`).
+"""
+
+import pickle
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from echelon.errors import ArgumentError
+from echelon.jobs import IterativeJob
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    job BLOB NOT NULL,
+    state BLOB,
+    iteration INTEGER NOT NULL DEFAULT 0,
+    error REAL NOT NULL DEFAULT 0,
+    status TEXT NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'finished', 'delivered', 'dropped'))
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A job as the journal has it; `state` is that after `iteration` iterations."""
+
+    number: int
+    job: IterativeJob
+    state: Any
+    iteration: int
+    error: float
+    finished: bool
+
+
+class Journal:
+    """What a stream must remember to go on after a crash. It unpickles what it wrote: open your own journals only."""
+
+    def __init__(self, path: Path, *, timeout_s: float = 10.0) -> None:
+        try:
+            # the driver's thread writes states, the user's deliveries: SQLite is told to let both in, one at a time
+            self._base = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=timeout_s)
+            self._base.execute("PRAGMA journal_mode=WAL")
+            self._base.execute("PRAGMA synchronous=NORMAL")
+            self._base.execute(_SCHEMA)
+            # nobody else may go on with the same jobs
+            self._base.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._base.execute("BEGIN IMMEDIATE")
+            self._base.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise ArgumentError(f"journal: {str(path)!r} is not allowed; {error}") from None
+
+    def submitted(self, job: IterativeJob) -> int:
+        """Keep a job and return its number, which no job in this journal had before."""
+        blob = cloudpickle.dumps(job, protocol=5)
+        number = self._base.execute("INSERT INTO jobs (job) VALUES (?)", (blob,)).lastrowid
+        assert number is not None
+        return number
+
+    def stepped(self, number: int, state: Any, iteration: int, error: float, finished: bool) -> None:
+        """Keep the state after an iteration."""
+        self._base.execute(
+            "UPDATE jobs SET state = ?, iteration = ?, error = ?, status = ? WHERE number = ?",
+            (cloudpickle.dumps(state, protocol=5), iteration, error, "finished" if finished else "open", number),
+        )
+
+    def delivered(self, number: int) -> None:
+        """Mark a job as handed over."""
+        self._base.execute("UPDATE jobs SET status = 'delivered' WHERE number = ? AND status = 'finished'", (number,))
+
+    def dropped(self, number: int) -> None:
+        """Mark a job as failed or cancelled: it is not tried again."""
+        self._base.execute("UPDATE jobs SET status = 'dropped' WHERE number = ?", (number,))
+
+    def undelivered(self) -> Iterator[Kept]:
+        """Yield the jobs that are still to be delivered, in order of arrival."""
+        columns = "number, job, state, iteration, error, status"
+        rows = self._base.execute(f"SELECT {columns} FROM jobs WHERE status IN ('open', 'finished') ORDER BY number")
+        for number, blob, kept, iteration, error, status in rows.fetchall():
+            job = pickle.loads(blob)
+            state = job.state if kept is None else pickle.loads(kept)
+            yield Kept(number, job, state, iteration, error, status == "finished")
+
+    def result(self, number: int) -> Any:
+        """Return the result of a job that finished, delivered or not."""
+        row = self._base.execute(
+            "SELECT state FROM jobs WHERE number = ? AND status IN ('finished', 'delivered')", (number,)
+        ).fetchone()
+        if row is None:
+            raise ArgumentError(f"number: {number!r} is not allowed; no such job finished in this journal")
+        return pickle.loads(row[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()

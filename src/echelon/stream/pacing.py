@@ -1,0 +1,177 @@
+"""Following the workers' speeds while jobs run, and splitting rows by them; planning again where it pays.
+
+Nothing is known at first unless a profile says it, so the first round is split evenly: it is the calibration. From then
+on every round shows how long each worker computed and what it got done.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from echelon.arrays import FloatArray, IntArray
+from echelon.codes import Code
+from echelon.estimate import SpeedEstimator
+from echelon.plan import Plan
+from echelon.profile import Speeds
+from echelon.schemes import coded_rows
+from echelon.splits import SPLITS
+
+PRIOR = 2.0  # tasks that a declared speed counts for: little, since every round shows many
+MEMORY = 200.0  # parts a worker that are remembered
+JUMP = 2.0  # a speed that changes by more than this, twice in a row, is believed at once
+RESCALE = 1.5  # a job whose parts take so much more or less time than those before is other work
+DRIFT = 1.15  # how much a speed must have changed for another split to be thought of
+GAIN = 0.02  # share of an iteration that another split must save
+GAMMA = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one round showed of one place: seconds it computed, parts it finished, and its link's delay, if seen."""
+
+    place: int
+    busy: float
+    done: float
+    link: float | None
+
+
+class Pacing:
+    """Speeds of all places, and the split that follows from them.
+
+    rule: a split of `SPLITS`. declared: speeds known beforehand, one a place, or None.
+    adapt: whether declared speeds are followed as they change; without, the split stays as it was planned.
+    """
+
+    def __init__(self, places: int, rule: str, declared: Speeds | None, *, adapt: bool = True) -> None:
+        self.rule = rule
+        self.adapt = adapt or declared is None
+        self.known = declared is not None
+        self.rounds = 0
+        if declared is None:
+            ones = np.ones(places)
+            declared = Speeds(ones, ones, np.zeros(places))
+        self._link = declared.link.copy()
+        self._estimator = SpeedEstimator(declared, prior=PRIOR, memory=MEMORY)
+        self._mean, self._std = declared.mean.copy(), declared.std.copy()
+        self._jumps = np.zeros(places, dtype=int)
+        self._rescale = False
+        self._last: tuple[tuple[int, ...], int, IntArray, FloatArray] | None = None  # places, job, counts, means then
+
+    @property
+    def means(self) -> FloatArray:
+        """Seconds a part, by place, as believed now; meaningless before the first round without a profile."""
+        return self._mean
+
+    def new_job(self) -> None:
+        """Expect other work: speeds relative to one another stay, the seconds a part may be quite different."""
+        self._rescale = True
+
+    def observe(self, seen: list[Seen]) -> None:
+        """Take in a round."""
+        if not seen:
+            return
+        busy, done = np.zeros((1, len(self._mean))), np.zeros((1, len(self._mean)))
+        for one in seen:
+            busy[0, one.place], done[0, one.place] = one.busy, one.done
+            if one.link is not None:
+                old = self._link[one.place]
+                self._link[one.place] = one.link if not self.rounds else old + 0.2 * (one.link - old)
+        self.rounds += 1
+        if not self.adapt:
+            return
+        if not self.known or self._rescale:
+            self._set_scale(busy[0], done[0])
+        self._follow_jumps(busy[0], done[0])
+        self._estimator.observe(busy=busy, done=done)
+        speeds = self._estimator.estimate().speeds
+        self._mean, self._std = speeds.mean, speeds.std
+
+    def _set_scale(self, busy: FloatArray, done: FloatArray) -> None:
+        """Begin anew from what this round shows: all of it at first, the common scale when other work begins."""
+        worked = done > 0
+        if not worked.any():
+            return
+        now = np.where(worked, busy / np.maximum(done, 1e-300), np.nan)
+        if self.known:
+            self._rescale = False
+            factor = float(np.nanmedian(now / self._mean))
+            if 1 / RESCALE < factor < RESCALE:
+                return  # much the same work as before: what is remembered stays good
+            mean, std = self._mean * factor, self._std * factor
+        else:
+            # nobody knows how much task times vary before several rounds were seen: as much as their mean
+            mean = np.where(worked, now, np.nanmean(now))
+            std = mean.copy()
+        self._restart(mean, std)
+        self.known = True
+
+    def _restart(self, mean: FloatArray, std: FloatArray) -> None:
+        mean, std = np.maximum(mean, 1e-9), np.maximum(std, 0.0)
+        self._estimator = SpeedEstimator(Speeds(mean, std, self._link), prior=PRIOR, memory=MEMORY)
+        self._mean, self._std = mean, std
+
+    def _follow_jumps(self, busy: FloatArray, done: FloatArray) -> None:
+        """Believe at once in a speed that was far from what is believed in two rounds running."""
+        now = busy / np.maximum(done, 1.0)
+        far = (busy > 0) & ((now > JUMP * self._mean) | ((done > 1) & (now * JUMP < self._mean)))
+        self._jumps = np.where(far, self._jumps + 1, 0)
+        sudden = self._jumps >= 2
+        if sudden.any():
+            scale = np.where(sudden, now / self._mean, 1.0)
+            self._restart(self._mean * scale, self._std * scale)
+            self._jumps[sudden] = 0
+
+    def counts(self, job: int, code: Code, places: tuple[int, ...], rounds_left: int, move_cost: float) -> IntArray:
+        """Return the rows of each place for a job; its last split again unless another one pays.
+
+        `move_cost` is the time, in parts, that a row costs where its data is new to a worker.
+        """
+        at = np.array(places)
+        if self._last is None or self._last[:2] != (places, job):
+            return self._keep(places, job, self._split(code, at))
+        counts, then = self._last[2:]
+        ratio = self._mean[at] / then
+        if (
+            not self.adapt
+            or self.rule == "uniform"
+            or not self.known
+            or (ratio.max() < DRIFT and ratio.min() * DRIFT > 1)
+        ):
+            return counts
+        fresh = self._split(code, at)
+        before = self._time(coded_rows(code, counts), places)
+        gain = before - self._time(coded_rows(code, fresh), places)
+        moved = float(np.maximum(fresh - counts, 0).max()) * move_cost * float(self._mean[at].max())
+        if gain * rounds_left > moved and gain > GAIN * before:
+            return self._keep(places, job, fresh)
+        # it does not pay: think again when speeds have changed once more
+        return self._keep(places, job, counts)
+
+    def _keep(self, places: tuple[int, ...], job: int, counts: IntArray) -> IntArray:
+        self._last = places, job, counts, self._mean[list(places)].copy()
+        return counts
+
+    def expected(self, plan: Plan, places: Sequence[int]) -> float | None:
+        """Return the time of a round of one slot if every task took its mean, as far as speeds are known."""
+        return self._time(plan, places) if self.known else None
+
+    def _split(self, code: Code, at: IntArray) -> IntArray:
+        if not self.known:
+            return SPLITS["uniform"](
+                Speeds(np.ones(len(at)), np.ones(len(at)), np.zeros(len(at))), code.rows, GAMMA
+            ).counts
+        # a lane's first row costs more than the others: the surplus delays all of the lane, as a link does
+        first = code.cost(0) - 1
+        mean = self._mean[at]
+        return SPLITS[self.rule](Speeds(mean, self._std[at], self._link[at] + first * mean), code.rows, GAMMA).counts
+
+    def _time(self, plan: Plan, places: Sequence[int]) -> float:
+        arrivals = np.concatenate(
+            [
+                self._link[place] + self._mean[place] * np.cumsum(costs)
+                for place, costs in zip(places, plan.costs, strict=True)
+            ]
+        )
+        place = plan.slots[0].threshold - 1
+        return float(np.partition(arrivals, place)[place])

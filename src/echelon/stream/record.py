@@ -1,0 +1,164 @@
+"""The record of a run: one file, a line of JSON an entry (docs/record.md says what they hold)."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from echelon.errors import ArgumentError
+from echelon.master import Outcome
+from echelon.stream.driver import Observer, RoundSeen, Running
+
+FORMAT = 1
+
+
+class Recorder(Observer):
+    """Writes a record while a stream runs."""
+
+    def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
+        try:
+            self._file = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise ArgumentError(f"record: {str(path)!r} is not allowed; {error.strerror}") from None
+        names = list(names) if names is not None else [f"worker {place + 1}" for place in range(places)]
+        self._write("run", format=FORMAT, names=names, split=split, redundancy=redundancy)
+        self._places: dict[int, int] = {}
+
+    def _write(self, kind: str, **fields: Any) -> None:
+        self._file.write(json.dumps({"kind": kind, **fields}, separators=(",", ":")) + "\n")
+
+    def submitted(self, time_s: float, running: Running) -> None:
+        """Note that a job came in."""
+        self._write("job", time=round(time_s, 6), job=running.number, name=running.name)
+
+    def worker_up(self, time_s: float, worker: int, place: int) -> None:
+        """Note that a worker joined."""
+        self._places[worker] = place
+        self._write("up", time=round(time_s, 6), worker=worker, place=place)
+
+    def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
+        """Note that a worker was lost."""
+        self._write("down", time=round(time_s, 6), worker=worker, place=place, reason=reason)
+
+    def round_over(self, seen: RoundSeen) -> None:
+        """Note a round with all its messages."""
+        assert seen.plan is not None
+        lanes = {
+            str(self._places[worker]): [task.cost for task in lane]
+            for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True)
+            if lane
+        }
+        costs = {(task.slot, task.row): task.cost for lane in seen.plan.lanes for task in lane}
+        messages = [
+            [self._places[worker], slot, row, round(at - seen.start, 6), round(seconds, 9), costs.get((slot, row), 1.0)]
+            for worker, slot, row, at, seconds in seen.messages
+        ]
+        self._write(
+            "round",
+            job=seen.job,
+            round=seen.round,
+            iteration=seen.iteration,
+            start=round(seen.start, 6),
+            end=round(seen.end, 6),
+            needed=[slot.threshold for slot in seen.plan.slots],
+            lanes=lanes,
+            messages=messages,
+        )
+
+    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
+        """Note that a job ended."""
+        self._write("end", time=round(time_s, 6), job=running.number, outcome=outcome.value)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRound:
+    """A round of a record.
+
+    needed: rows that recover each slot.
+    lanes: the cost of every task, by place.
+    messages: (place, slot, row, arrival after the start, seconds at the task, cost).
+    """
+
+    job: int
+    iteration: int
+    start: float
+    end: float
+    needed: list[int]
+    lanes: dict[int, list[float]]
+    messages: list[tuple[int, int, int, float, float, float]]
+
+
+@dataclass(slots=True)
+class Record:
+    """A run as it was recorded; times in seconds since the stream opened."""
+
+    names: list[str]
+    split: str
+    redundancy: float
+    arrivals: dict[int, float] = field(default_factory=dict)
+    job_names: dict[int, str] = field(default_factory=dict)
+    departures: dict[int, float] = field(default_factory=dict)
+    outcomes: dict[int, str] = field(default_factory=dict)
+    rounds: list[RecordedRound] = field(default_factory=list)
+    losses: list[tuple[float, int]] = field(default_factory=list)
+
+
+def read_record(path: Path) -> Record:
+    """Return a record from its file; a last line that was cut off by a crash is left out."""
+    record: Record | None = None
+    for entry in _entries(path):
+        kind = entry["kind"]
+        if kind == "run":
+            if entry["format"] != FORMAT:
+                raise ArgumentError(f"{path}: format {entry['format']} is not allowed; must be {FORMAT}")
+            record = Record(entry["names"], entry["split"], entry["redundancy"])
+            continue
+        if record is None:
+            break
+        match kind:
+            case "job":
+                record.arrivals[entry["job"]] = entry["time"]
+                record.job_names[entry["job"]] = entry["name"]
+            case "end":
+                record.departures[entry["job"]] = entry["time"]
+                record.outcomes[entry["job"]] = entry["outcome"]
+            case "down":
+                record.losses.append((entry["time"], entry["place"]))
+            case "round":
+                lanes = {int(place): costs for place, costs in entry["lanes"].items()}
+                messages = [tuple(message) for message in entry["messages"]]
+                record.rounds.append(
+                    RecordedRound(
+                        entry["job"],
+                        entry["iteration"],
+                        entry["start"],
+                        entry["end"],
+                        entry["needed"],
+                        lanes,
+                        messages,
+                    )
+                )
+    if record is None:
+        raise ArgumentError(f"{path}: is not the record of a run; it must begin with an entry of kind 'run'")
+    return record
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path}: can't be read; {error}") from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = json.loads(line)
+            entry["kind"]
+        except (ValueError, TypeError, KeyError):
+            if number == len(lines):
+                return
+            raise ArgumentError(f"{path}: line {number} is not an entry of a record") from None
+        yield entry

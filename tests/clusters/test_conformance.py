@@ -1,0 +1,240 @@
+"""Every cluster in the registry: the same answers, the same news of losses, the same clean end."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from echelon import trees
+from echelon.clusters import CLUSTERS, Down, Message, Trouble, Up
+from echelon.errors import ArgumentError
+from echelon.plan import Task
+from echelon.profile import Arrivals, Job, Profile, Worker
+from tests.clusters import works
+
+LIMIT_S = 60.0  # after which a test gives up; nothing is asserted about time
+
+
+@pytest.fixture(params=sorted(CLUSTERS))
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def cluster(kind):
+    made = CLUSTERS[kind](3)
+    yield made
+    made.close()
+
+
+class Desk:
+    """Collects reports until enough of a kind are there."""
+
+    def __init__(self, cluster):
+        self.cluster, self.reports = cluster, []
+
+    def wait(self, kind, count=1, keep=lambda report: True):
+        end = time.monotonic() + LIMIT_S
+        while True:
+            found = [report for report in self.reports if isinstance(report, kind) and keep(report)]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < end, f"{count} of {kind} expected, {self.reports} came"
+            self.reports += self.cluster.poll(1.0)
+
+    def start(self, count=3):
+        return sorted({up.worker for up in self.wait(Up, count)})
+
+
+def tasks(*rows):
+    return [Task(slot=0, row=row) for row in rows]
+
+
+@pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
+@pytest.mark.parametrize("state", [2.0, np.arange(4.0), np.ones(50_000)], ids=["number", "array", "large array"])
+def test_rows_are_combined_from_parts_and_state(cluster, size, state):
+    desk = Desk(cluster)
+    workers = desk.start()
+    work = works.Scaled(size)
+    cluster.load(7, work)
+    for round in (1, 2, 3):
+        cluster.broadcast(round, 7, state)
+        for i, worker in enumerate(workers):
+            cluster.assign(worker, round, tasks(2 * i, 2 * i + 1))
+        found = desk.wait(Message, 6, lambda message, round=round: message.round == round)
+        assert sorted(message.row for message in found) == list(range(6))
+        for message in found:
+            assert message.seconds >= 0
+            np.testing.assert_allclose(message.segments[0], work.expected(state, message.row), rtol=1e-12)
+            cluster.release(message)
+        cluster.purge(round)
+
+
+def test_results_may_be_trees_of_arrays(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Plain(works.tree))
+    cluster.broadcast(1, 1, None)
+    cluster.assign(worker, 1, tasks(5))
+    (message,) = desk.wait(Message)
+    found = trees.unflatten(message.form, message.segments)
+    np.testing.assert_array_equal(found["sum"], np.full((2, 2), 5.0))
+    assert found["more"][0].dtype == np.float32
+    assert found["more"][1] == 3.0
+
+
+def test_parts_that_neighbouring_rows_share_are_computed_once(cluster):
+    """A lane of four rows with two parts each costs five parts, and not eight."""
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    works.COUNTS.clear()
+    cluster.load(1, _Shared())
+    cluster.broadcast(1, 1, None)
+    cluster.assign(worker, 1, tasks(0, 1, 2, 3))
+    last = desk.wait(Message, 4)[-1]
+    # row 3 is part 3 + 2 part 4, and these were the fourth and the fifth part that were computed
+    assert last.segments[0].tolist() == [4.0 + 2 * 5.0]
+
+
+class _Shared(works.Plain):
+    def __init__(self):
+        super().__init__(works.counted)
+
+    def row(self, slot, row):
+        return (row, row + 1), np.array([1.0, 2.0])
+
+
+def test_a_lane_may_be_extended(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Scaled())
+    cluster.broadcast(1, 1, 0.0)
+    cluster.assign(worker, 1, tasks(0))
+    cluster.assign(worker, 1, tasks(4, 5))
+    assert [message.row for message in desk.wait(Message, 3)] == [0, 4, 5]
+
+
+def test_a_task_that_raises_is_reported_with_its_traceback_and_the_worker_goes_on(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Plain(works.raises))
+    cluster.broadcast(1, 1, None)
+    cluster.assign(worker, 1, tasks(1, 2, 3))
+    (trouble,) = desk.wait(Trouble)
+    assert trouble.round == 1
+    assert "in raises" in trouble.error
+    assert "RuntimeError: part two is no good" in trouble.error
+    cluster.purge(1)
+    cluster.broadcast(2, 1, None)
+    cluster.assign(worker, 2, tasks(1))
+    assert desk.wait(Message, 1, lambda message: message.round == 2)[0].worker == worker
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [(works.uneven, "all parts must give results of one shape and type"), (works.text, "must be an array of numbers")],
+)
+def test_results_that_cant_be_combined_are_refused_with_the_reason(cluster, make, said):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    work = _Shared()
+    work.make = make
+    cluster.load(1, work)
+    cluster.broadcast(1, 1, None)
+    cluster.assign(worker, 1, tasks(0))
+    assert said in desk.wait(Trouble)[0].error
+
+
+def test_a_purged_round_ends_after_one_part_at_most_and_its_late_messages_are_harmless(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    work = works.Scaled(seconds=0.02)
+    cluster.load(1, work)
+    cluster.broadcast(1, 1, 0.0)
+    cluster.assign(worker, 1, tasks(*range(1000)))
+    desk.wait(Message)
+    cluster.purge(1)
+    cluster.broadcast(2, 1, 1.0)
+    cluster.assign(worker, 2, tasks(3))
+    (message,) = desk.wait(Message, 1, lambda message: message.round == 2)
+    np.testing.assert_allclose(message.segments[0], work.expected(1.0, 3))
+    # of a thousand tasks only those before the purge, and what was under way then, were done
+    assert sum(1 for report in desk.reports if isinstance(report, Message) and report.round == 1) < 500
+
+
+def test_a_killed_worker_is_reported_and_replaced(cluster):
+    desk = Desk(cluster)
+    workers = desk.start()
+    cluster.load(1, works.Scaled(seconds=0.01))
+    cluster.broadcast(1, 1, 0.0)
+    cluster.assign(workers[1], 1, tasks(*range(1000)))
+    desk.wait(Message)
+    cluster.kill(workers[1])
+    (down,) = desk.wait(Down)
+    (born,) = desk.wait(Up, 1, lambda up: up.worker == workers[1])
+    assert (down.worker, down.place) == (born.worker, born.place)
+    new = desk.wait(Up, 4)[-1]
+    assert new.worker not in workers
+    assert new.place == down.place
+    # the newcomer knows the work that was loaded before it came, and the state of the round that is open
+    cluster.assign(new.worker, 1, tasks(2))
+    assert desk.wait(Message, 1, lambda message: message.worker == new.worker)[0].row == 2
+
+
+def test_work_for_a_worker_that_is_gone_is_dropped(cluster):
+    desk = Desk(cluster)
+    workers = desk.start()
+    cluster.load(1, works.Scaled())
+    cluster.broadcast(1, 1, 0.0)
+    cluster.kill(workers[0])
+    desk.wait(Down)
+    cluster.assign(workers[0], 1, tasks(1))
+    cluster.assign(workers[1], 1, tasks(1))
+    assert desk.wait(Message)[0].worker == workers[1]
+
+
+def test_an_emulated_worker_takes_the_times_of_its_profile(kind):
+    """The longest of three tasks of a known length decides, and a purge ends the wait of the slow one."""
+    workers = [Worker("quick", mean=0.02, std=0.0, law="deterministic", link=0.05), Worker("slow", mean=300.0, std=0.0)]
+    profile = Profile(Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
+    cluster = CLUSTERS[kind](emulate=profile)
+    try:
+        desk = Desk(cluster)
+        quick, slow = (up.worker for up in sorted(desk.wait(Up, 2), key=lambda up: up.place))
+        cluster.load(1, works.Scaled())
+        cluster.broadcast(1, 1, 0.0)
+        began = time.monotonic()
+        cluster.assign(quick, 1, [Task(slot=0, row=0), Task(slot=0, row=1, cost=3.0)])
+        cluster.assign(slow, 1, tasks(0))
+        found = desk.wait(Message, 2)
+        assert time.monotonic() - began >= 0.05 + 4 * 0.02
+        assert [message.worker for message in found] == [quick, quick]
+        assert [message.seconds for message in found] == pytest.approx([0.02, 0.06])
+        cluster.purge(1)
+        cluster.broadcast(2, 1, 0.0)
+        cluster.assign(slow, 2, tasks(0))
+    finally:
+        cluster.close()
+
+
+def test_closing_twice_is_fine_and_leaves_no_thread_behind(kind):
+    before = threading.active_count()
+    cluster = CLUSTERS[kind](2)
+    Desk(cluster).start(2)
+    cluster.close()
+    cluster.close()
+    assert threading.active_count() == before
+
+
+def test_wake_ends_a_poll(cluster):
+    desk = Desk(cluster)
+    desk.start()
+    threading.Timer(0.05, cluster.wake).start()
+    assert cluster.poll(LIMIT_S) == []
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "two", None])
+def test_a_senseless_number_of_workers_is_refused(kind, workers):
+    with pytest.raises(ArgumentError, match=r"workers: .* is not allowed"):
+        CLUSTERS[kind](workers)

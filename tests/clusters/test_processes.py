@@ -1,0 +1,214 @@
+"""What is particular to worker processes: no orphan, no descriptor and no memory is left behind, ever."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+from echelon.clusters import Down, Message, ProcessCluster, Up
+from echelon.errors import ClusterError
+from echelon.plan import Task
+from tests.clusters import works
+from tests.clusters.test_conformance import LIMIT_S, Desk, tasks
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="worker processes need Linux")
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def alive(pid):
+    """Return whether a process is there and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(true):
+    end = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_closing_leaves_no_process_and_no_descriptor():
+    before = descriptors()
+    for _ in range(3):
+        cluster = ProcessCluster(3)
+        Desk(cluster).start()
+        cluster.load(1, works.Scaled(10_000))
+        pids = [*cluster.pids().values(), cluster._nursery.pid]
+        cluster.close()
+        assert not any(map(alive, pids))
+    assert descriptors() == before
+
+
+def test_closing_does_not_wait_for_a_long_task():
+    cluster = ProcessCluster(1)
+    desk = Desk(cluster)
+    (worker,) = desk.start(1)
+    (pid,) = cluster.pids().values()
+    cluster.load(1, works.Scaled(seconds=3600))
+    cluster.broadcast(1, 1, 0.0)
+    cluster.assign(worker, 1, tasks(0))
+    cluster.close()
+    assert not alive(pid)
+
+
+def test_killing_the_master_leaves_no_orphan():
+    script = textwrap.dedent(
+        """
+        import time
+        from echelon.clusters import ProcessCluster, Up
+        cluster = ProcessCluster(3)
+        up = 0
+        while up < 3:
+            up += sum(isinstance(report, Up) for report in cluster.poll(None))
+        print(*cluster.pids().values(), cluster._nursery.pid, flush=True)
+        time.sleep(3600)
+        """
+    )
+    master = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    pids = [int(word) for word in master.stdout.readline().split()]
+    assert len(pids) == 4
+    assert all(map(alive, pids))
+    master.kill()
+    master.wait()
+    master.stdout.close()
+    wait_until(lambda: not any(map(alive, pids)))
+
+
+def test_when_their_parent_dies_all_workers_are_replaced():
+    cluster = ProcessCluster(2)
+    try:
+        desk = Desk(cluster)
+        workers = desk.start(2)
+        cluster._nursery.kill()
+        assert {down.worker for down in desk.wait(Down, 2)} == set(workers)
+        new = desk.wait(Up, 4)[2:]
+        cluster.load(1, works.Scaled())
+        cluster.broadcast(1, 1, 0.0)
+        cluster.assign(new[0].worker, 1, tasks(0))
+        assert desk.wait(Message)[0].worker == new[0].worker
+    finally:
+        cluster.close()
+
+
+def test_a_parent_that_cant_start_is_an_error(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    cluster = ProcessCluster(1)
+    try:
+        with pytest.raises(ClusterError, match="no worker process could be started"):
+            Desk(cluster).wait(Up)
+    finally:
+        cluster.close()
+
+
+def test_many_kills_in_a_row_leave_no_descriptor_behind():
+    cluster = ProcessCluster(2)
+    try:
+        desk = Desk(cluster)
+        desk.start(2)
+        cluster.load(1, works.Scaled())
+        counts = []
+        for round in range(1, 31):
+            cluster.broadcast(round, 1, 0.0)
+            worker = max(cluster.pids())
+            cluster.assign(worker, round, tasks(0))
+            desk.wait(Message, 1, lambda message, round=round: message.round == round)
+            cluster.kill(worker)
+            desk.wait(Down, round)
+            desk.wait(Up, 2 + round)
+            counts.append(descriptors())
+        assert max(counts[5:]) <= counts[4]
+    finally:
+        cluster.close()
+
+
+def test_a_stopped_worker_does_not_hold_up_the_master():
+    """Its socket fills up; lanes of rounds that are over are dropped, and it takes the newest when it goes on."""
+    cluster = ProcessCluster(2)
+    try:
+        desk = Desk(cluster)
+        quick, stopped = desk.start(2)
+        pid = cluster.pids()[stopped]
+        cluster.load(1, works.Scaled())
+        os.kill(pid, signal.SIGSTOP)
+        rounds = 3000
+        for round in range(1, rounds + 1):
+            cluster.broadcast(round, 1, np.zeros(3000))
+            for worker in (stopped, quick):
+                cluster.assign(worker, round, tasks(0))
+            end = time.monotonic() + LIMIT_S
+            while not any(isinstance(report, Message) and report.round == round for report in cluster.poll(1.0)):
+                assert time.monotonic() < end
+            if round < rounds:
+                cluster.purge(round)
+        os.kill(pid, signal.SIGCONT)
+        desk.wait(Message, 1, lambda message: message.worker == stopped and message.round == rounds)
+        assert not cluster._numbers[stopped].outbox
+    finally:
+        cluster.close()
+
+
+def test_memory_of_results_and_states_is_used_again():
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Scaled(100_000))
+        arena = cluster._numbers[worker].arena
+        sizes = set()
+        for round in range(1, 60):
+            cluster.broadcast(round, 1, np.zeros(100_000))
+            cluster.assign(worker, round, tasks(0, 1))
+            found = desk.wait(Message, 2, lambda message, round=round: message.round == round)
+            sizes |= {message.token[1] for message in found}
+            for message in found:
+                cluster.release(message)
+            desk.reports.clear()
+            cluster.purge(round)
+        assert len(sizes) <= 3
+        assert len(cluster._states._blocks) <= 2
+        assert arena is cluster._numbers[worker].arena
+        cluster.unload(1)
+    finally:
+        cluster.close()
+
+
+def test_lanes_longer_than_a_frame_arrive_whole():
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Plain(works.tree))
+        cluster.broadcast(1, 1, {"names": ["x" * 100] * 1000})
+        cluster.assign(worker, 1, [Task(slot=0, row=row) for row in range(3000)])
+        assert [message.row for message in desk.wait(Message, 3000)] == list(range(3000))
+    finally:
+        cluster.close()
+
+
+def test_workers_use_one_thread_for_linear_algebra_and_ignore_control_c():
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Plain(_environment))
+        cluster.broadcast(1, 1, None)
+        cluster.assign(worker, 1, tasks(0))
+        assert desk.wait(Message)[0].segments[0].tolist() == [1.0, 1.0]
+    finally:
+        cluster.close()
+
+
+def _environment(state, part):
+    return np.array([float(os.environ["OPENBLAS_NUM_THREADS"]), signal.getsignal(signal.SIGINT) is signal.SIG_IGN])

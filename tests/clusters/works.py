@@ -1,0 +1,63 @@
+"""Work for the tests of clusters: importable, so that worker processes find it."""
+
+import time
+
+import numpy as np
+
+
+class Scaled:
+    """Row r combines parts r and r + 1 with weights 1 and 2; part p is p + state, as an array of some size."""
+
+    def __init__(self, size=3, seconds=0.0):
+        self.size, self.seconds = size, seconds
+
+    def row(self, slot, row):
+        return (row, row + 1), np.array([1.0, 2.0])
+
+    def part(self, state, part):
+        if self.seconds:
+            time.sleep(self.seconds)
+        return np.full(self.size, part + float(np.sum(state)))
+
+    def expected(self, state, row):
+        return np.full(self.size, 3 * row + 2 + 3 * float(np.sum(state)))
+
+
+class Plain:
+    """Row r is part r: whatever `make` returns."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def row(self, slot, row):
+        return (row,), np.ones(1)
+
+    def part(self, state, part):
+        return self.make(state, part)
+
+
+def raises(state, part):
+    if part == 2:
+        raise RuntimeError("part two is no good")
+    return np.ones(1)
+
+
+def tree(state, part):
+    return {"sum": np.full((2, 2), float(part)), "more": (np.float32(part) * np.ones(2, dtype=np.float32), 3)}
+
+
+def counted(state, part):
+    """Return how often this process was asked for a part so far: shows what is computed again."""
+    COUNTS[part] = COUNTS.get(part, 0) + 1
+    return np.array([float(sum(COUNTS.values()))])
+
+
+COUNTS = {}
+
+
+def uneven(state, part):
+    return np.ones(2 + part)
+
+
+def text(state, part):
+    return "not a number"

@@ -1,0 +1,133 @@
+"""What survives the death of the whole program."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import echelon as ec
+from echelon.errors import ArgumentError
+from echelon.stream import Journal
+from tests.stream.jobs import sum_job, sum_result
+
+JOBS, ITERATIONS = 6, 25
+SCRIPT = f"""
+import os, sys
+import echelon as ec
+from tests.stream.jobs import sum_job
+journal, log = sys.argv[1:]
+fresh = not os.path.exists(journal)
+with ec.Stream(cluster="threads", workers=2, redundancy=1.3, journal=journal) as stream:
+    if fresh:
+        for seed in range({JOBS}):
+            stream.submit(sum_job(seed, iterations={ITERATIONS}))
+    print("resumed", *(handle.number for handle in stream.resumed), flush=True)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for done in stream.deliveries():
+        os.write(out, f"{{done.number}}\\n".encode())
+"""
+
+
+def stream(path):
+    return ec.Stream(cluster="threads", workers=2, redundancy=1.3, journal=path)
+
+
+def test_undelivered_jobs_are_resumed_from_their_last_state(tmp_path):
+    path = tmp_path / "journal"
+    with stream(path) as running:
+        running.submit(sum_job(1)).result()
+        next(running.deliveries())
+        running.submit(sum_job(2)).result()
+        handle = running.submit(sum_job(3, iterations=10**6))
+        while handle.progress.iteration < 5:
+            time.sleep(0.001)
+        running.close(wait=False)
+
+    journal = Journal(path)
+    finished, half_way = journal.undelivered()
+    journal.close()
+    assert finished.finished
+    assert not half_way.finished
+    assert half_way.iteration >= 5
+
+    # the resumed job takes its remaining iterations only: make them few
+    base = sqlite3.connect(path)
+    base.execute("UPDATE jobs SET iteration = ? WHERE number = ?", (10**6 - 2, half_way.number))
+    base.commit()
+    base.close()
+    with stream(path) as running:
+        assert [handle.number for handle in running.resumed] == [finished.number, half_way.number]
+        found = list(running.deliveries())
+        late = running.submit(sum_job(4))
+        assert late.number > half_way.number
+    assert [done.number for done in found] == [finished.number, half_way.number]
+    np.testing.assert_allclose(found[0].result, sum_result(2), rtol=1e-9)
+    state = half_way.state
+    data = np.random.default_rng(3).uniform(0.5, 1.5, (12, 4)).sum(axis=0)
+    for _ in range(2):
+        total = data * state
+        state = total / (1 + np.abs(total).max())
+    np.testing.assert_allclose(found[1].result, state, rtol=1e-9)
+
+
+def test_failed_and_cancelled_jobs_are_not_tried_again(tmp_path):
+    path = tmp_path / "journal"
+    bad = sum_job()
+    bad.update = lambda state, total: 1 / 0
+    with stream(path) as running:
+        assert running.submit(bad).exception() is not None
+        held = running.submit(sum_job(iterations=10**6))
+        held.cancel()
+        list(running.deliveries())
+    with stream(path) as running:
+        assert running.resumed == []
+
+
+def test_two_programs_cant_go_on_with_one_journal(tmp_path):
+    path = tmp_path / "journal"
+    first = Journal(path)
+    with pytest.raises(ArgumentError, match="locked"):
+        Journal(path, timeout_s=0.05)
+    first.close()
+    Journal(path).close()
+
+
+def test_what_is_no_journal_is_refused(tmp_path):
+    path = tmp_path / "notes"
+    path.write_text("these are only notes, and long enough not to be taken for an empty file" * 20)
+    with pytest.raises(ArgumentError, match="is not a database"):
+        Journal(path)
+
+
+def test_after_kill_9_at_any_moment_nothing_is_lost_and_nothing_delivered_twice(tmp_path):
+    path, log = tmp_path / "journal", tmp_path / "log"
+    pauses = np.random.default_rng(1).uniform(0.0, 0.25, 6).tolist()
+    killed = 0
+    for pause in [*pauses, None]:
+        program = subprocess.Popen([sys.executable, "-c", SCRIPT, path, log], stdout=subprocess.PIPE, text=True)
+        assert program.stdout.readline().startswith("resumed")
+        if pause is None:
+            assert program.wait(120) == 0
+        else:
+            try:
+                program.wait(pause)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+                killed += 1
+        program.stdout.close()
+    assert killed >= 2
+    logged = [int(line) for line in log.read_text().split()]
+    assert logged == sorted(set(logged)), "delivered twice, or out of order"
+    journal = Journal(path)
+    assert list(journal.undelivered()) == []
+    for seed in range(JOBS):
+        np.testing.assert_allclose(journal.result(seed + 1), sum_result(seed, iterations=ITERATIONS), rtol=1e-9)
+    # a program that dies between the mark and the log loses the line, but not the result
+    assert len(logged) >= JOBS - killed
+    with pytest.raises(ArgumentError, match="no such job"):
+        journal.result(99)
+    journal.close()
