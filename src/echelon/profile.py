@@ -237,3 +237,22 @@ class Profile:
             for worker, mean, std, link in columns
         )
         return replace(self, workers=workers)
+
+    def scaled(self, factor: float) -> "Profile":
+        """Return the same profile with all times, those between jobs included, multiplied by a factor.
+
+        >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1))
+        >>> small = Profile(job, [Worker("a", mean=1.0, std=1.0, link=0.5)]).scaled(0.1)
+        >>> small.speeds.mean.tolist(), round(small.job.arrivals.rate, 9)
+        ([0.1], 1.0)
+        """
+        checks.number("factor", factor, above=0)
+        speeds, arrivals = self.speeds, self.job.arrivals
+        gaps = Arrivals(
+            mean=factor * arrivals.mean,
+            second=factor**2 * arrivals.second,
+            poisson_process=arrivals.poisson_process,
+            times=tuple(factor * time for time in arrivals.times),
+        )
+        slower = self.with_speeds(Speeds(factor * speeds.mean, factor * speeds.std, factor * speeds.link))
+        return replace(slower, job=replace(self.job, arrivals=gaps, operations=None))

@@ -99,3 +99,21 @@ def test_workers_that_are_gone_get_nothing():
     pacing = Pacing(5, "theorem2", None)
     assert pacing.counts(0, CODE, (0, 3), 1, 0.0).tolist() == [28, 27]
     assert pacing.counts(0, CODE, (4,), 1, 0.0).tolist() == [55]
+
+
+def test_a_worker_that_got_nothing_done_in_the_first_round_is_no_trouble():
+    pacing = Pacing(5, "theorem2", None)
+    pacing.counts(0, CODE, PLACES, 10, 0.0)
+    pacing.observe([Seen(0, 1.0, 10.0, 0.0), Seen(1, 1.0, 0.0, None)])
+    assert np.isfinite(pacing.means).all()
+    assert pacing.counts(0, CODE, PLACES, 10, 0.0).sum() == 55
+
+
+def test_a_worker_that_gets_no_rows_is_tried_again_now_and_then():
+    """One that was a thousand times slower gets nothing; when it is as quick as the others, that is found out."""
+    pacing = Pacing(5, "theorem2", None)
+    means = np.full(5, 1e-3)
+    means[1] = 1.0
+    assert rounds(pacing, means, 10)[-1][1] == 0
+    means[1] = 1e-3
+    assert rounds(pacing, means, 60)[-1][1] >= 5

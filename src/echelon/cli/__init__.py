@@ -7,19 +7,23 @@ import typer
 
 import echelon
 from echelon.cli.plan import plan
+from echelon.cli.profile import profile
+from echelon.cli.report import report
 from echelon.cli.reproduce import reproduce
+from echelon.cli.run import run
 from echelon.cli.simulate import simulate
+from echelon.cli.trace import trace
 from echelon.cli.tune import tune
 from echelon.errors import EchelonError
 
 app = typer.Typer(
     name="echelon",
-    help="Straggler-proof iterative distributed computation: plan, predict and simulate.",
+    help="Straggler-proof iterative distributed computation: plan, predict, simulate, run.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (plan, simulate, tune, reproduce):
+for command in (plan, simulate, tune, run, profile, report, trace, reproduce):
     app.command()(command)
 
 

@@ -109,9 +109,12 @@ class Collection:
         return [(slot, row) for row in range(self.plan.slots[slot].rows)]
 
     def _task(self, at: Row) -> Task:
-        """Return the planned task of a row, at the largest cost it is planned with: it may stand alone elsewhere."""
+        """Return the task of a row that stands alone, at the cost that its code says or the largest that is planned."""
+        slot, row = at
+        if self.codes:
+            return Task(slot=slot, row=row, cost=float(self.codes[slot].cost(row)))
         planned = [task for lane in self.plan.lanes for task in lane if (task.slot, task.row) == at]
-        return max(planned, key=lambda task: task.cost) if planned else Task(slot=at[0], row=at[1])
+        return max(planned, key=lambda task: task.cost) if planned else Task(slot=slot, row=row)
 
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
         """Give each task to the living worker with the least to do, and not to one that holds it already.

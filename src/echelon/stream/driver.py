@@ -62,6 +62,7 @@ class Running:
     code: Code
     decoder: Decoder
     state: Any
+    arrived: float
     iteration: int = 0
     error: float = 0.0
     loaded: bool = False
@@ -78,7 +79,9 @@ class Running:
 class RoundSeen:
     """A round as it went, for records and estimates: times in seconds since the stream opened.
 
-    lanes: rows that were planned, by worker. messages: (worker, slot, row, arrival, seconds computing).
+    start, end: when its lanes went out, and when the last message that it needed came.
+    expected: how long it would have taken if every task had taken its mean, as believed before it.
+    messages: (worker, slot, row, arrival, seconds at the task).
     """
 
     job: int
@@ -156,7 +159,7 @@ class Driver:
         """Take in a job; in the driver's thread."""
         self._jobs[running.number] = running
         for observer in self._observers:
-            observer.submitted(self.now(), running)
+            observer.submitted(running.arrived, running)
         self.tell(Submitted(self.now(), running.number))
 
     def run(self) -> None:
@@ -207,6 +210,7 @@ class Driver:
             self._cluster.release(message)  # late, or a row that is there already
             return
         self._messages[at] = message
+        self._seen.end = now
         self._seen.messages.append((message.worker, message.slot, message.row, now, message.seconds))
         self.tell(Received(now, message.worker, message.round, message.slot, message.row))
 
@@ -244,7 +248,8 @@ class Driver:
 
     def _open(self, running: Running, round: int, workers: tuple[int, ...]) -> Event:
         """Plan a round and tell the cluster what it is computed from."""
-        start = self.now()
+        # by place, so that one who takes another's place takes its rows, too
+        workers = tuple(sorted(workers, key=self.places.__getitem__))
         try:
             if not running.loaded:
                 self._cluster.load(running.number, running.job.work(running.code))
@@ -256,7 +261,7 @@ class Driver:
             plan = self._plan(running, tuple(self.places[worker] for worker in workers))
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
-        self._seen = RoundSeen(running.number, round, running.iteration, start, plan=plan, workers=workers)
+        self._seen = RoundSeen(running.number, round, running.iteration, self.now(), plan=plan, workers=workers)
         return Planned(self.now(), round, plan, workers, (running.code,))
 
     def _plan(self, running: Running, places: tuple[int, ...]) -> Plan:
@@ -292,7 +297,6 @@ class Driver:
         """Combine the messages and let the job take its step."""
         seen, self._seen = self._seen, None
         assert seen is not None
-        seen.end = self.now()
         try:
             running.state = running.job.step(running.state, self._combined(0, running.job.stacked))
             running.iteration += 1
@@ -360,7 +364,7 @@ class Driver:
             came = [message for message in by_worker.get(worker, []) if message[1:3] in costs]
             done = sum(costs[message[1:3]] for message in came)
             busy = sum(message[4] for message in came)
-            last = came[-1][3] if came else seen.start
+            last = came[-1][3] if came else seen.start + self.pacing.link(place)
             if len(came) < len(lane):
                 busy += max(0.0, seen.end - last)  # it was at a task that the purge cut short
             link = max(0.0, came[0][3] - seen.start - came[0][4]) if came else None

@@ -23,7 +23,8 @@ JUMP = 2.0  # a speed that changes by more than this, twice in a row, is believe
 RESCALE = 1.5  # a job whose parts take so much more or less time than those before is other work
 DRIFT = 1.15  # how much a speed must have changed for another split to be thought of
 GAIN = 0.02  # share of an iteration that another split must save
-GAMMA = 1.0
+PROBE = 16  # rounds after which workers that get nothing are tried again
+GAMMA = 1.0  # of Theorem 2's metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,10 @@ class Pacing:
         """Seconds a part, by place, as believed now; meaningless before the first round without a profile."""
         return self._mean
 
+    def link(self, place: int) -> float:
+        """Return the delay of a place's link, as believed now."""
+        return float(self._link[place])
+
     def new_job(self) -> None:
         """Expect other work: speeds relative to one another stay, the seconds a part may be quite different."""
         self._rescale = True
@@ -76,7 +81,8 @@ class Pacing:
             busy[0, one.place], done[0, one.place] = one.busy, one.done
             if one.link is not None:
                 old = self._link[one.place]
-                self._link[one.place] = one.link if not self.rounds else old + 0.2 * (one.link - old)
+                # a late message tells little of a link, an early one much
+                self._link[one.place] = one.link if one.link < old or not self.rounds else old + 0.1 * (one.link - old)
         self.rounds += 1
         if not self.adapt:
             return
@@ -92,7 +98,8 @@ class Pacing:
         worked = done > 0
         if not worked.any():
             return
-        now = np.where(worked, busy / np.maximum(done, 1e-300), np.nan)
+        now = np.full(len(busy), np.nan)
+        now[worked] = busy[worked] / done[worked]
         if self.known:
             self._rescale = False
             factor = float(np.nanmedian(now / self._mean))
@@ -114,8 +121,10 @@ class Pacing:
     def _follow_jumps(self, busy: FloatArray, done: FloatArray) -> None:
         """Believe at once in a speed that was far from what is believed in two rounds running."""
         now = busy / np.maximum(done, 1.0)
-        far = (busy > 0) & ((now > JUMP * self._mean) | ((done > 1) & (now * JUMP < self._mean)))
-        self._jumps = np.where(far, self._jumps + 1, 0)
+        # a single short task says little, unless it is very short
+        enough = np.where(done > 1, JUMP, JUMP**3)
+        far = (now > JUMP * self._mean) | ((done > 0) & (now * enough < self._mean))
+        self._jumps = np.where(busy > 0, np.where(far, self._jumps + 1, 0), self._jumps)
         sudden = self._jumps >= 2
         if sudden.any():
             scale = np.where(sudden, now / self._mean, 1.0)
@@ -127,6 +136,16 @@ class Pacing:
 
         `move_cost` is the time, in parts, that a row costs where its data is new to a worker.
         """
+        counts = self._counts(job, code, places, rounds_left, move_cost)
+        if self.adapt and self.rounds % PROBE == 0 and not counts.all() and code.rows > len(places):
+            # who gets nothing shows nothing: now and then it gets a row, to see whether it is quicker by now
+            counts = counts.copy()
+            for idle in np.flatnonzero(counts == 0):
+                counts[counts.argmax()] -= 1
+                counts[idle] += 1
+        return counts
+
+    def _counts(self, job: int, code: Code, places: tuple[int, ...], rounds_left: int, move_cost: float) -> IntArray:
         at = np.array(places)
         if self._last is None or self._last[:2] != (places, job):
             return self._keep(places, job, self._split(code, at))

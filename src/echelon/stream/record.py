@@ -18,7 +18,7 @@ class Recorder(Observer):
 
     def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
         try:
-            self._file = path.open("w", encoding="utf-8")
+            self._file = path.open("w", encoding="utf-8", buffering=1)  # a line is on disk when it is written
         except OSError as error:
             raise ArgumentError(f"record: {str(path)!r} is not allowed; {error.strerror}") from None
         names = list(names) if names is not None else [f"worker {place + 1}" for place in range(places)]
@@ -108,43 +108,44 @@ class Record:
     losses: list[tuple[float, int]] = field(default_factory=list)
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: str | Path) -> Record:
     """Return a record from its file; a last line that was cut off by a crash is left out."""
+    path = Path(path)
     record: Record | None = None
-    for entry in _entries(path):
-        kind = entry["kind"]
-        if kind == "run":
-            if entry["format"] != FORMAT:
-                raise ArgumentError(f"{path}: format {entry['format']} is not allowed; must be {FORMAT}")
-            record = Record(entry["names"], entry["split"], entry["redundancy"])
-            continue
-        if record is None:
-            break
-        match kind:
-            case "job":
-                record.arrivals[entry["job"]] = entry["time"]
-                record.job_names[entry["job"]] = entry["name"]
-            case "end":
-                record.departures[entry["job"]] = entry["time"]
-                record.outcomes[entry["job"]] = entry["outcome"]
-            case "down":
-                record.losses.append((entry["time"], entry["place"]))
-            case "round":
-                lanes = {int(place): costs for place, costs in entry["lanes"].items()}
-                messages = [tuple(message) for message in entry["messages"]]
-                record.rounds.append(
-                    RecordedRound(
-                        entry["job"],
-                        entry["iteration"],
-                        entry["start"],
-                        entry["end"],
-                        entry["needed"],
-                        lanes,
-                        messages,
-                    )
-                )
+    for number, entry in enumerate(_entries(path), start=1):
+        try:
+            record = _take_in(record, entry)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ArgumentError):
+                raise ArgumentError(f"{path}: {error}") from None
+            raise ArgumentError(f"{path}: line {number} is not an entry of a record: {error!r}") from None
     if record is None:
         raise ArgumentError(f"{path}: is not the record of a run; it must begin with an entry of kind 'run'")
+    return record
+
+
+def _take_in(record: Record | None, entry: dict[str, Any]) -> Record:
+    """Return the record with one more entry."""
+    if entry["kind"] == "run":
+        if entry["format"] != FORMAT:
+            raise ArgumentError(f"format {entry['format']} is not allowed; must be {FORMAT}")
+        return Record(list(entry["names"]), entry["split"], entry["redundancy"])
+    if record is None:
+        raise ArgumentError("is not the record of a run; it must begin with an entry of kind 'run'")
+    match entry["kind"]:
+        case "job":
+            record.arrivals[entry["job"]] = entry["time"]
+            record.job_names[entry["job"]] = entry["name"]
+        case "end":
+            record.departures[entry["job"]] = entry["time"]
+            record.outcomes[entry["job"]] = entry["outcome"]
+        case "down":
+            record.losses.append((entry["time"], entry["place"]))
+        case "round":
+            lanes = {int(place): costs for place, costs in entry["lanes"].items()}
+            messages = [(place, slot, row, at, took, cost) for place, slot, row, at, took, cost in entry["messages"]]
+            job, iteration, start, end, needed = (entry[k] for k in ("job", "iteration", "start", "end", "needed"))
+            record.rounds.append(RecordedRound(job, iteration, start, end, needed, lanes, messages))
     return record
 
 

@@ -80,7 +80,6 @@ class Stream:
         self.seed = checks.whole("seed", seed, least=0)
         self._changed = Condition()
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
-        self._submitted: dict[int, float] = {}
         self._ready: deque[Delivery] = deque()
         self._codes: dict[tuple[type, int], tuple[Code, Decoder]] = {}
         self._coding, self._entering = Lock(), Lock()
@@ -110,6 +109,11 @@ class Stream:
         self._thread.start()
         self._await_workers()
         self.resumed = self._resume()
+
+    @property
+    def workers(self) -> int:
+        """How many places for workers there are."""
+        return self._cluster.workers
 
     def _await_workers(self) -> None:
         """Wait until all workers are there: a first round with only some of them would be a slow one."""
@@ -155,13 +159,12 @@ class Stream:
             return self._enter(number, name, job, job.state, 0)
 
     def _enter(self, number: int, name: str, job: IterativeJob, state: Any, iteration: int) -> Handle:
-        running = Running(number, name, job, *self._coded(job), state, iteration)
+        running = Running(number, name, job, *self._coded(job), state, self._driver.now(), iteration)
         handle = Handle(number, name, job.iterations, self._cancel)
         handle.iteration = iteration
         with self._changed:
             self._next = max(self._next, number + 1)
             self._handles[number] = handle
-            self._submitted[number] = self._driver.now()
         self._driver.order(partial(self._driver.submit, running))
         return handle
 
@@ -238,7 +241,7 @@ class Stream:
             self._journal.dropped(running.number)
         with self._changed:
             handle = self._handles.pop(running.number)
-            delay = self._driver.now() - self._submitted.pop(running.number)
+            delay = self._driver.now() - running.arrived
             result = running.state if outcome is Outcome.DONE else None
             delivery = Delivery(
                 handle.name, running.number, result, failed, delay, running.iteration, running.error

@@ -1,0 +1,109 @@
+"""`echelon profile`: measure real workers, and write what is known of them."""
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from echelon.cli.console import out, print_json, print_table, show
+from echelon.cli.options import AsJson
+from echelon.cli.run import ClusterName, Workers, load_jobs
+from echelon.files import write_profile
+from echelon.jobs import IterativeJob, LinearJob
+from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.stream import Record, Stream, read_record
+from echelon.stream.recorded import links
+
+_LOAD = 0.5  # share of the time that the jobs of the written profile keep the workers busy
+_SIZE = 2000  # of the matrix that is multiplied where no job is given
+_PARTS_A_WORKER = 10
+_ENDLESS = 10**9
+
+
+def profile(
+    out_file: Annotated[Path, typer.Option("--out", help="File for the profile, in TOML.", show_default=False)],
+    workers: Workers = None,
+    cluster: ClusterName = "processes",
+    job: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:NAME",
+            help="Measure the tasks of the first of these jobs (see 'echelon run'); without, those of a product of a "
+            "matrix and a vector.",
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 5.0,
+    redundancy: Annotated[float, typer.Option(help="Redundancy to write down.", min=1.0)] = 1.1,
+    json: AsJson = False,
+) -> None:
+    """Measure real workers: mean and spread of their task times, and their links.
+
+    Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
+    """
+    with TemporaryDirectory() as folder, Stream(
+        cluster, workers=workers, redundancy=1.0, split="uniform", record=Path(folder) / "run"
+    ) as stream:  # fmt: skip
+        chosen = _standard_job(stream.workers) if job is None else next(iter(load_jobs(job)))[1]
+        iterations = chosen.iterations or 10
+        chosen.iterations = _ENDLESS
+        handle = stream.submit(_until(chosen, time.monotonic() + seconds))
+        handle.result()
+        stream.close()
+        record = read_record(Path(folder) / "run")
+    measured = measured_profile(record, chosen.parts, iterations, redundancy)
+    write_profile(measured, out_file)
+    if json:
+        print_json(profile_report(measured, len(record.rounds), out_file))
+        return
+    rows = [[w.name, f"{w.mean:.3g}", f"{w.std:.3g}", f"{w.link:.3g}"] for w in measured.workers]
+    print_table(f"Seen in {len(record.rounds)} rounds", ["worker", "mean of a task (s)", "std (s)", "link (s)"], rows)
+    out.print(
+        f"Written to {out_file}. Nothing was seen of arrivals: a job every {show(measured.job.arrivals.mean)} s, "
+        f"which keeps the workers busy for {_LOAD:.0%} of the time, is a guess; change it there."
+    )
+
+
+def _standard_job(workers: int) -> IterativeJob:
+    matrix = np.random.default_rng(1).standard_normal((_SIZE, _SIZE)) / _SIZE**0.5
+    return LinearJob(
+        matrix=matrix,
+        parts=_PARTS_A_WORKER * workers,
+        state=np.ones(_SIZE),
+        update=lambda state, product: product / np.linalg.norm(product),
+        iterations=10,
+    )
+
+
+def _until(job: IterativeJob, end: float) -> IterativeJob:
+    job.until = lambda state: time.monotonic() >= end
+    return job
+
+
+def measured_profile(record: Record, parts: int, iterations: int, redundancy: float) -> Profile:
+    """Return the profile of a run in which every task was finished; the first round, which warms up, is left out."""
+    rounds = record.rounds[1:] or record.rounds
+    seconds: list[list[float]] = [[] for _ in record.names]
+    for seen in rounds:
+        for place, _, _, _, spent, cost in seen.messages:
+            seconds[place].append(spent / cost)
+    workers = [
+        Worker(name, mean=float(np.mean(times)), std=float(np.std(times)), link=float(link))
+        for name, times, link in zip(record.names, seconds, links(record), strict=True)
+    ]
+    service = iterations * float(np.mean([seen.end - seen.start for seen in rounds]))
+    arrivals = Arrivals.poisson(_LOAD / service)
+    return Profile(Job(critical=parts, redundancy=redundancy, iterations=iterations, arrivals=arrivals), workers)
+
+
+def profile_report(measured: Profile, rounds: int, path: Path) -> dict[str, Any]:
+    """Return what `echelon profile` says, by the keys of its JSON."""
+    return {
+        "file": str(path),
+        "rounds": rounds,
+        "workers": [
+            {"name": w.name, "mean": w.mean, "std": w.std, "link": w.link} for w in measured.workers
+        ],
+    }  # fmt: skip

@@ -1,0 +1,174 @@
+"""`echelon report`: what a recorded run was like, in tables and pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from echelon.cli.console import out, print_json, print_table, show
+from echelon.cli.options import AsJson
+from echelon.errors import ArgumentError
+from echelon.master import Outcome
+from echelon.stream import Record, read_record
+from echelon.stream.recorded import busy, iterations, record_timeline, span
+
+_JOBS_SHOWN = 20
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Record of a run, from Stream(record=…).", show_default=False)]
+
+
+def report(
+    run: Run,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for timeline.png and delays.png, made where missing; where left out, RUN's name without its "
+            "suffix and with -report, or none with --json.",
+            show_default=False,
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Say how a recorded run went: jobs and their delays, iterations, workers and messages."""
+    record = read_record(run)
+    if not record.rounds:
+        raise ArgumentError(f"{run}: no round is in this record; there is nothing to report")
+    if folder is None and not json:
+        folder = run.with_name(f"{run.stem}-report")
+    said = run_report(record)
+    pictures = [] if folder is None else _draw(record, said, folder)
+    if json:
+        print_json(said | {"pictures": [str(path) for path in pictures]})
+        return
+    _show(said)
+    out.print(f"Pictures: {', '.join(map(str, pictures))}", markup=False, soft_wrap=True)
+
+
+def run_report(record: Record) -> dict[str, Any]:
+    """Return what `echelon report` says, by the keys of its JSON (docs/record.md says what they mean)."""
+    first, last = span(record)
+    taken = iterations(record)
+    jobs = [
+        {
+            "job": job,
+            "name": record.job_names[job],
+            "arrival": arrival,
+            "delay": record.departures[job] - arrival if job in record.departures else None,
+            "iterations": taken[job],
+            "outcome": record.outcomes.get(job),
+        }
+        for job, arrival in record.arrivals.items()
+    ]
+    done = [job for job, outcome in record.outcomes.items() if outcome == Outcome.DONE.value]
+    rounds = len(record.rounds)
+    computing = busy(record)
+    workers = [
+        {
+            "name": name,
+            "rows": sum(len(seen.lanes.get(place, ())) for seen in record.rounds) / rounds,
+            "results": sum(message[0] == place for seen in record.rounds for message in seen.messages) / rounds,
+            "utilisation": computing[place] / (last - first) if last > first else None,
+            "losses": sum(where == place for _, where in record.losses),
+        }
+        for place, name in enumerate(record.names)
+    ]
+    return {
+        "split": record.split,
+        "redundancy": record.redundancy,
+        "span": last - first,
+        "rounds": rounds,
+        "delay": _summary([record.departures[job] - record.arrivals[job] for job in done]),
+        "iteration": _summary([seen.end - seen.start for seen in record.rounds]),
+        "messages": {
+            "needed": sum(sum(seen.needed) for seen in record.rounds) / rounds,
+            "received": sum(len(seen.messages) for seen in record.rounds) / rounds,
+            "planned": sum(len(lane) for seen in record.rounds for lane in seen.lanes.values()) / rounds,
+        },
+        "workers": workers,
+        "jobs": jobs,
+    }
+
+
+def _summary(values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {"mean": None, "p50": None, "p95": None}
+    p50, p95 = np.percentile(values, [50, 95]).tolist()
+    return {"mean": float(np.mean(values)), "p50": p50, "p95": p95}
+
+
+def _show(said: dict[str, Any]) -> None:
+    jobs = said["jobs"]
+    print_table(
+        f"{len(jobs)} jobs, {said['rounds']} rounds in {show(said['span'])} s; split {said['split']}",
+        ["job", "arrival (s)", "delay (s)", "iterations", "outcome"],
+        [
+            [job["name"], show(job["arrival"]), show(job["delay"]), str(job["iterations"]), job["outcome"] or "open"]
+            for job in jobs[:_JOBS_SHOWN]
+        ],
+    )
+    if len(jobs) > _JOBS_SHOWN:
+        out.print(f"… and {len(jobs) - _JOBS_SHOWN} jobs more; --json lists them all.")
+    print_table(
+        "Seconds",
+        ["", "mean", "median", "95 %"],
+        [
+            [label, *(show(said[key][column], 4) for column in ("mean", "p50", "p95"))]
+            for label, key in (("delay of a job that was done", "delay"), ("iteration", "iteration"))
+        ],
+    )
+    print_table(
+        "Workers",
+        ["worker", "rows a round", "results a round", "computing", "losses"],
+        [
+            [
+                worker["name"],
+                show(worker["rows"], 2),
+                show(worker["results"], 2),
+                "–" if worker["utilisation"] is None else f"{worker['utilisation']:.1%}",
+                str(worker["losses"]),
+            ]
+            for worker in said["workers"]
+        ],
+    )
+    messages = said["messages"]
+    out.print(
+        f"Messages a round: {show(messages['needed'], 2)} needed, {show(messages['received'], 2)} received before it "
+        f"ended, {show(messages['planned'], 2)} planned."
+    )
+
+
+def _draw(record: Record, said: dict[str, Any], folder: Path) -> list[Path]:
+    """Draw the pictures and return where they are."""
+    from matplotlib.ticker import MaxNLocator
+
+    from echelon import plots
+
+    folder.mkdir(parents=True, exist_ok=True)
+    seen = record_timeline(record)
+    drawn, axes = plots.figure(width=10.0, height=max(2.4, 1.2 + 0.3 * len(record.names)))
+    shown = len(set(zip(seen.job.tolist(), seen.iteration.tolist(), strict=True)))
+    rounds = "all rounds" if shown == said["rounds"] else f"the first {shown} of {said['rounds']} rounds"
+    plots.draw_timeline(axes[0], seen, record.names, f"who was busy when: {rounds}")
+    paths = [folder / "timeline.png"]
+    plots.save(drawn, paths[0])
+    ended = [job for job in said["jobs"] if job["delay"] is not None]
+    if ended:
+        drawn, axes = plots.figure()
+        for outcome, marker in zip(Outcome, "ox+", strict=True):
+            those = [job for job in ended if job["outcome"] == outcome.value]
+            if those:
+                numbers, delays = zip(*((job["job"], job["delay"]) for job in those), strict=True)
+                axes[0].plot(numbers, delays, marker, markersize=4, label=outcome.value)
+        if said["delay"]["mean"] is not None:
+            axes[0].axhline(said["delay"]["mean"], color="grey", linewidth=1, label="mean of those done")
+        axes[0].set_ylim(bottom=0)
+        axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes[0].set_xlabel("job, in order of arrival")
+        axes[0].set_ylabel("delay (s)")
+        axes[0].legend(frameon=False, fontsize=8)
+        paths.append(folder / "delays.png")
+        plots.save(drawn, paths[1])
+    return paths

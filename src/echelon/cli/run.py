@@ -1,0 +1,174 @@
+"""`echelon run`: a stream of jobs on real workers."""
+
+import importlib.util
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import cloudpickle
+import numpy as np
+import typer
+
+from echelon.cli.console import err, out, print_json, print_table, show
+from echelon.cli.options import AsJson
+from echelon.clusters import CLUSTERS
+from echelon.errors import ArgumentError
+from echelon.files import read_profile
+from echelon.jobs import IterativeJob
+from echelon.splits import SPLITS
+from echelon.stream import Delivery, Stream
+
+Jobs = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE.py:NAME",
+        help="Where the jobs are: a list, or a function that returns or yields them; an entry is a job, or a pair of "
+        "the second at which it arrives and the job.",
+        show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="How many workers; where left out, as many as profiles say or the machine has processors."),
+]
+ClusterName = Annotated[str, typer.Option("--cluster", metavar="|".join(CLUSTERS), help="Where the workers are.")]
+Scale = Annotated[float, typer.Option(help="Multiply all times of the emulated profile by this.")]
+
+
+def run(
+    jobs: Jobs,
+    workers: Workers = None,
+    cluster: ClusterName = "processes",
+    profile: Annotated[
+        Path | None, typer.Option(help="What is known of the workers; without, they are measured.")
+    ] = None,
+    emulate: Annotated[
+        Path | None, typer.Option(help="Let the workers take the times that this profile's laws draw.")
+    ] = None,
+    time_scale: Scale = 1.0,
+    split: Annotated[str, typer.Option(metavar="|".join(SPLITS), help="How rows are shared out.")] = "theorem2",
+    redundancy: Annotated[float, typer.Option(help="Coded rows for each row that is needed.")] = 1.1,
+    record: Annotated[Path | None, typer.Option(help="File for the record of the run.")] = None,
+    journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Folder for the results, a file a job.")] = None,
+    seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
+    json: AsJson = False,
+) -> None:
+    """Run a stream of jobs on real workers; they are delivered in order of arrival.
+
+    Ends with exit code 1 if a job failed.
+    """
+    source = load_jobs(jobs)
+    if results is not None:
+        results.mkdir(parents=True, exist_ok=True)
+    known = None if profile is None else read_profile(profile)
+    emulated = None if emulate is None else read_profile(emulate).scaled(time_scale)
+    delivered: list[Delivery] = []
+    with Stream(
+        cluster, workers=workers, redundancy=redundancy, profile=known, emulate=emulated, split=split,
+        record=record, journal=journal, seed=seed,
+    ) as stream:  # fmt: skip
+        if stream.resumed:
+            err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")
+        else:
+            submit_in_time(stream, source)
+        for done in stream.deliveries():
+            delivered.append(done)
+            if results is not None and done.error is None:
+                save_result(results, done)
+            if done.error is not None:
+                err.print(f"[bold]{done.name} failed[/bold]", markup=True)
+                err.print(str(done.error), markup=False, highlight=False)
+    if json:
+        print_json({"jobs": [job_report(done) for done in delivered]})
+    else:
+        _show(delivered, record)
+    if any(done.error is not None for done in delivered):
+        raise typer.Exit(1)
+
+
+def load_jobs(where: str) -> Iterator[tuple[float, IterativeJob]]:
+    """Yield (second of arrival, job) from ``FILE.py:NAME``; the file is checked at once, jobs when they are due."""
+    path, colon, name = where.rpartition(":")
+    file = Path(path)
+    if not colon or file.suffix != ".py" or not file.is_file():
+        raise ArgumentError(f"jobs: {where!r} is not allowed; must be FILE.py:NAME, and the file must be there")
+    module_name = f"echelon_jobs_{file.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    sys.path.insert(0, str(file.resolve().parent))
+    spec.loader.exec_module(module)
+    # workers have no such module: its functions travel whole
+    cloudpickle.register_pickle_by_value(module)
+    if not hasattr(module, name):
+        raise ArgumentError(f"jobs: {name!r} is not allowed; {file} has no such name")
+    found: Any = getattr(module, name)
+    found = found() if callable(found) and not isinstance(found, IterativeJob) else found
+    if isinstance(found, IterativeJob):
+        found = [found]
+    if not isinstance(found, Iterable):
+        raise ArgumentError(f"jobs: {name!r} is not allowed; must be jobs, or a function that returns or yields them")
+    return (_entry(name, i, entry) for i, entry in enumerate(found))
+
+
+def _entry(name: str, i: int, entry: Any) -> tuple[float, IterativeJob]:
+    if isinstance(entry, IterativeJob):
+        return 0.0, entry
+    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], IterativeJob):
+        return float(entry[0]), entry[1]
+    raise ArgumentError(f"{name}[{i}]: {type(entry).__name__} is not allowed; must be a job, or (second, job)")
+
+
+def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]]) -> None:
+    """Submit each job when it arrives."""
+    start = time.monotonic()
+    for at, job in jobs:
+        time.sleep(max(0.0, start + at - time.monotonic()))
+        stream.submit(job)
+
+
+def save_result(folder: Path, done: Delivery) -> None:
+    """Write a result: an array as .npy, several of them as .npz."""
+    stem = folder / f"{done.number:04d}-{''.join(c if c.isalnum() or c in '-_' else '-' for c in done.name)}"
+    if isinstance(done.result, dict):
+        arrays: Any = {str(key): np.asarray(value) for key, value in done.result.items()}
+        np.savez(stem, **arrays)
+    elif isinstance(done.result, list | tuple):
+        np.savez(stem, *[np.asarray(value) for value in done.result])
+    else:
+        np.save(stem, np.asarray(done.result))
+
+
+def job_report(done: Delivery) -> dict[str, Any]:
+    """Return what `echelon run` says of a job, by the keys of its JSON."""
+    return {
+        "name": done.name,
+        "number": done.number,
+        "delay": done.delay,
+        "iterations": done.iterations,
+        "error_estimate": done.error_estimate,
+        "failed": None if done.error is None else str(done.error),
+    }
+
+
+def _show(delivered: list[Delivery], record: Path | None) -> None:
+    rows = [
+        [
+            done.name,
+            show(done.delay),
+            str(done.iterations),
+            f"{done.error_estimate:.1e}",
+            "done" if done.error is None else "failed",
+        ]
+        for done in delivered
+    ]
+    print_table("Jobs, in order of arrival", ["job", "delay (s)", "iterations", "error at most", "outcome"], rows)
+    if delivered:
+        out.print(f"Mean delay: {show(float(np.mean([done.delay for done in delivered])))} s")
+    if record is not None:
+        out.print(f"Record: {record}; see 'echelon report {record}'.")

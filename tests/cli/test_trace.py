@@ -1,0 +1,123 @@
+"""`echelon trace` as a user meets it."""
+
+import json
+import re
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import echelon as ec
+from echelon.cli import main
+from echelon.delays import task_laws
+from echelon.stream.recorded import TracedWorker
+from tests.conftest import ROOT
+from tests.stream.test_recorded import exponential, purged_run
+
+PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        printed = capsys.readouterr()
+        return stopped.value.code or 0, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def record(tmp_path):
+    path = tmp_path / "run.jsonl"
+    purged_run(path, [exponential(1.0), exponential(2.0)], [[1.0] * 7, [1.0] * 4], 10, rounds=200)
+    return path
+
+
+def test_the_profile_can_be_planned_with_and_simulated(run, record, tmp_path):
+    file = tmp_path / "cluster.toml"
+    code, out, err = run("trace", record, "--out", file)
+    assert (code, err) == (0, "")
+    for word in ("Any 10 of 11 rows", "40 iterations", "w2", "cut short", "of finished alone", str(file)):
+        assert word in out.replace("\n", "")
+    profile = ec.read_profile(file)
+    assert [worker.law for worker in profile.workers] == ["trace", "trace"]
+    assert [law.mean for law in task_laws(profile)] == pytest.approx(profile.speeds.mean.tolist())
+    planned = json.loads(run("plan", file, "--json")[1])
+    assert (planned["tasks"], planned["method"]) == (11, "sampled")
+    assert "has a deviation of" not in run("plan", file)[1]  # the one stated is the law's
+    simulated = json.loads(run("simulate", file, "--seeds", 2, "--jobs", 20, "--json")[1])
+    assert 3 < simulated["iteration_mean"] < 15
+
+
+def test_json_says_what_the_profile_rests_on(run, record, tmp_path):
+    file = tmp_path / "cluster.toml"
+    code, out, err = run("trace", record, "--out", file, "--times", 50, "--json")
+    said = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (said["out"], said["critical"], said["redundancy"], said["iterations"]) == (str(file), 10, 1.1, 40)
+    assert said["arrivals_method"] == "Poisson"
+    profile = ec.read_profile(file)
+    assert said["arrivals"] == pytest.approx(profile.job.arrivals.rate)
+    for worker, told in zip(profile.workers, said["workers"], strict=True):
+        assert len(worker.parameters["times"]) == 50
+        assert (worker.name, worker.mean, worker.link) == (told["name"], told["mean"], told["link"])
+        assert told["mean_finished"] < told["mean"] == pytest.approx(np.mean(worker.parameters["times"]))
+    assert sum(told["finished"] for told in said["workers"]) == 10 * 200
+
+
+def test_the_page_names_every_key(run, record, tmp_path):
+    said = json.loads(run("trace", record, "--out", tmp_path / "cluster.toml", "--json")[1])
+    table = PAGE.split("| key of `--json` | meaning |\n")[1]
+    first = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    assert {key for cell in first for key in re.findall(r"`(\w+)`", cell)} == set(said)
+    meaning = re.search(r"^\| `workers` \|(.*)$", table, re.MULTILINE).group(1)
+    assert (
+        set(re.findall(r"`(\w+)`", meaning))
+        == {field.name for field in fields(TracedWorker)}
+        == set(said["workers"][0])
+    )
+
+
+def test_the_same_seed_writes_the_same_file(run, record, tmp_path):
+    files = [tmp_path / f"{i}.toml" for i in range(3)]
+    for file, seed in zip(files, (1, 1, 2), strict=True):
+        assert run("trace", record, "--out", file, "--seed", seed)[0] == 0
+    one, same, other = (file.read_text() for file in files)
+    assert one == same != other
+
+
+def test_a_record_that_was_cut_off_gives_a_profile_of_what_there_is(run, record, tmp_path):
+    whole = record.read_text()
+    record.write_text(whole[: whole.rindex('"messages"')])
+    code, out, _ = run("trace", record, "--out", tmp_path / "cluster.toml", "--json")
+    assert code == 0
+    assert sum(told["finished"] for told in json.loads(out)["workers"]) == 10 * 199
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--times", 1], "times: 1 is not allowed; must be a whole number >= 2"),
+        (["--seed", -1], "seed: -1 is not allowed"),
+        (["--out", "no/such/folder.toml"], "No such file or directory"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(run, record, tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("trace", record, "--out", "cluster.toml", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("echelon: ")
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "cluster.toml").exists()
+
+
+def test_both_commands_are_listed(run):
+    out = run("--help")[1]
+    for command in ("report", "trace"):
+        assert command in out
+        assert run(command, "--help")[0] == 0
