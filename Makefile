@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+RIVALS := .venv/.rivals
 SECONDS ?= 60
 
 .PHONY: help demo test check bench chaos reproduce clean
 
 help:
-	@echo "make demo       plan and simulate the paper's Example 2; leaves pictures in demo/"
+	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
 	@echo "make test       run the tests"
 	@echo "make check      ruff, mypy (strict) and the import layers"
 	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
@@ -32,7 +33,11 @@ check: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest --quiet tests/test_layers.py
 
-bench: $(READY)
+$(RIVALS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+bench: $(RIVALS)
 	@$(BIN)/python -m bench --results docs/results.md
 
 chaos: $(READY)

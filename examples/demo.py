@@ -50,7 +50,7 @@ def main() -> None:
     )
     table = Table(title="Measured, and predicted exactly or by simulation of these very arrivals", title_justify="left")
     for column in ("split", "rows", "iteration (ms)", "predicted", "delay of a job (s)", "predicted"):
-        table.add_column(column, justify="left" if column == "split" else "right")
+        table.add_column(column, justify="left" if column == "split" else "right", no_wrap=column == "rows")
     expected = digits.plain(PENALTY)
     drawn, axes = plots.figure(len(RULES), height=2.8)
     for axis, rule in zip(axes, RULES, strict=True):

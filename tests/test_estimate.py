@@ -166,3 +166,10 @@ def test_the_loop_may_search_whole_splits_whatever_law_was_declared():
     job = ec.Job(critical=20, redundancy=1.2, iterations=1, arrivals=ec.Arrivals.poisson(0.01))
     profile = ec.Profile(job, workers)
     assert ec.closed_loop(profile, profile, plans=6, rounds=20, rule="best").counts.shape == (6, 2)
+
+
+def test_a_spread_far_beyond_the_mean_gives_wide_intervals_and_no_warning():
+    ones = np.ones(1)
+    found = SpeedEstimator(ec.Speeds(ones, 50 * ones, 0 * ones), prior=2.0, memory=200.0).estimate()
+    assert found.low[0] < 1e-6
+    assert found.high[0] > 1e6

@@ -97,6 +97,6 @@ def one_of(name: str, value: str, choices: Collection[str]) -> str:
     ...
     echelon.errors.ArgumentError: split: 'fair' is not allowed; must be one of uniform, theorem2
     """
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ArgumentError(f"{name}: {value!r} is not allowed; must be one of {', '.join(choices)}")
     return value

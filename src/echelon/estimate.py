@@ -87,6 +87,12 @@ class SpeedEstimator:
     def _means(self) -> FloatArray:
         return (self._prior * self._declared.mean + self._busy) / (self._prior + self._done)
 
+    def speeds(self) -> Speeds:
+        """Return the speeds as known now, without intervals."""
+        weight = self._prior + self._done
+        std = np.sqrt((self._prior * self._declared.std**2 + self._rest) / weight)
+        return Speeds(self._means(), std, self._declared.link)
+
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the speeds as known now, with an interval for each mean.
 
@@ -97,8 +103,8 @@ class SpeedEstimator:
         if not 0 < checks.number("confidence", confidence) < 1:
             raise ArgumentError(f"confidence: {confidence!r} is not allowed; must be in (0, 1)")
         weight = self._prior + self._done
-        mean = self._means()
-        std = np.sqrt((self._prior * self._declared.std**2 + self._rest) / weight)
+        speeds = self.speeds()
+        mean, std = speeds.mean, speeds.std
         tail = (1 - confidence) / 2
         remembered = weight**2 / (self._prior + self._squares)
         # one round's worth of freedom went into the mean
@@ -106,7 +112,8 @@ class SpeedEstimator:
         student = stdtrit(freedom, 1 - tail) / ndtri(1 - tail)
         shape = remembered * np.square(mean / np.maximum(std, 1e-6 * mean) / student)
         shape *= np.minimum(freedom / (self._prior + self._rounds), 1.0)
-        low = mean * shape / gammaincinv(shape, 1 - tail)
-        high = mean * shape / gammaincinv(shape, tail)
-        speeds = Speeds(mean, std, self._declared.link)
+        with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+            # so few tasks for such a spread that quantiles underflow: then nothing is known
+            low = np.nan_to_num(mean * shape / gammaincinv(shape, 1 - tail), nan=0.0, posinf=0.0)
+            high = np.nan_to_num(mean * shape / gammaincinv(shape, tail), nan=np.inf, posinf=np.inf)
         return Estimate(speeds, low, high, weight, confidence)

@@ -16,6 +16,7 @@ from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
 
 ALIGN = 64  # bytes: where a segment may start
+MOST_FORM = 16 * 1024  # bytes of a form: it travels with every message
 _KEPT = "fdFD"  # the types that sums are formed in; others become the next wider of them
 
 
@@ -50,6 +51,9 @@ def flatten(tree: Any) -> tuple[bytes, list[NumberArray]]:
         return _array_form(tree.dtype.char, tree.shape), [np.ascontiguousarray(tree).reshape(-1)]
     leaves: list[NumberArray] = []
     form = json.dumps(_form(tree, leaves), separators=(",", ":")).encode()
+    if not leaves or len(form) > MOST_FORM:
+        found = "nothing" if not leaves else f"{len(leaves)} arrays"
+        raise ArgumentError(f"result: {found} is not allowed; must be one array, or a few hundred of them at most")
     if len(leaves) == 1:
         return form, [leaves[0].reshape(-1)]
     by_type: dict[str, list[NumberArray]] = {}
@@ -124,7 +128,7 @@ def layout(form: bytes) -> Layout:
 def views(form: bytes, buffer: Any, offset: int = 0) -> list[NumberArray]:
     """Return the segments of a result that lies in a buffer, without a copy."""
     return [
-        np.frombuffer(buffer, dtype=segment.dtype, count=segment.count, offset=offset + segment.offset)
+        np.frombuffer(buffer, segment.dtype, segment.count, offset + segment.offset)
         for segment in layout(form).segments
     ]
 

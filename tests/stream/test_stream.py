@@ -265,3 +265,136 @@ def test_a_profile_of_another_size_is_refused():
 def test_a_vector_of_the_wrong_length_fails_the_job_with_the_reason():
     with stream() as running, pytest.raises(JobFailed, match=r"vector: shape \(29,\) is not allowed"):
         running.submit(linear_job(vector=lambda state: state[:29])).result()
+
+
+def test_waiting_with_a_timeout_does_not_stop_the_job():
+    async def use():
+        go = threading.Event()
+        job = sum_job()
+        job.partial = lambda state, chunk: go.wait(60) and doubled(state, chunk)
+        with stream() as running:
+            handle = running.submit(job)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(handle, 0.01)
+            assert not handle.future.cancel()
+            go.set()
+            return await handle
+
+    np.testing.assert_allclose(asyncio.run(use()), sum_result())
+
+
+def test_closing_without_waiting_frees_those_who_wait_for_deliveries():
+    running = stream()
+    handle = running.submit(sum_job(iterations=10**7))
+    found = []
+    waiting = threading.Thread(target=lambda: found.extend(running.deliveries()))
+    waiting.start()
+    running.close(wait=False)
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert found == []
+    assert handle.cancelled()
+    handle.cancel()
+    assert running._broken is None
+
+
+def test_a_job_cant_close_its_own_stream():
+    with stream() as running:
+        job = sum_job()
+        job.update = lambda state, total: running.close(wait=False)
+        with pytest.raises(JobFailed, match="can't close the stream that runs it"):
+            running.submit(job).result()
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (lambda state, chunk: {}, "result: nothing is not allowed"),
+        (lambda state, chunk: [1.0] * 11_000, "result: 11000 arrays is not allowed"),
+        (lambda state, chunk: {"a" if chunk[0] > 1 else "b": chunk}, "different forms"),
+        (lambda state, chunk: np.ones(2, np.float32 if chunk[0] > 1 else np.float64), "different forms"),
+        (lambda state, chunk: exec("raise SystemExit(3)"), "SystemExit: 3"),
+    ],
+)
+def test_results_that_cant_be_summed_fail_the_job_with_the_reason(result, said):
+    job = sum_job()
+    job.partial = result
+    with stream(redundancy=1.0) as running:
+        with pytest.raises(JobFailed, match=said):
+            running.submit(job).result(60)
+        np.testing.assert_allclose(running.submit(sum_job()).result(), sum_result())
+
+
+def test_a_partial_result_may_live_in_a_buffer_that_is_used_again():
+    buffer = np.empty(4)
+
+    def reused(state, chunk):
+        np.multiply(state, chunk, out=buffer)
+        return buffer
+
+    job = sum_job()
+    job.partial = reused
+    with stream(workers=1) as running:
+        np.testing.assert_allclose(running.submit(job).result(), sum_result(), rtol=1e-10)
+
+
+def test_a_job_can_be_submitted_again_and_again():
+    def in_place(state, total):
+        state[:] = normalised(state, total)
+        return state
+
+    job = sum_job()
+    job.update = in_place
+    with stream() as running:
+        for handle in [running.submit(job) for _ in range(3)]:
+            np.testing.assert_allclose(handle.result(), sum_result(), rtol=1e-10)
+
+
+def test_an_update_that_returns_nothing_is_named():
+    job = sum_job()
+    job.update = lambda state, total: None
+    with stream() as running, pytest.raises(JobFailed, match="update: returned None"):
+        running.submit(job).result()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.bool_])
+def test_narrow_matrices_are_coded_in_numbers_that_hold_their_parity(dtype):
+    rng = np.random.default_rng(1)
+    matrix = rng.integers(0, 2, (20, 8)).astype(dtype)
+    job = LinearJob(matrix=matrix, parts=5, state=rng.standard_normal(8), update=lambda old, new: new, iterations=1)
+    with stream(redundancy=2.0) as running:
+        done = running.submit(job).delivery()
+    wide = job.matrix
+    np.testing.assert_allclose(done.result, wide @ job.state.astype(wide.dtype), atol=200 * np.finfo(wide.dtype).eps)
+    assert done.error_estimate >= np.finfo(wide.dtype).eps
+    assert done.result.dtype == wide.dtype
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ec.Stream(2), "cluster: 2 is not allowed"),
+        (lambda: ec.Stream(ThreadCluster), "cluster: .* is not allowed"),
+        (lambda: stream(profile={}), "profile: {} is not allowed; must be a Profile"),
+        (lambda: stream(emulate="x"), "emulate: 'x' is not allowed"),
+        (lambda: stream(split=["uniform"]), r"split: \['uniform'\] is not allowed"),
+        (lambda: stream(journal=3), "journal: 3 is not allowed"),
+        (
+            lambda: SumJob(partial=doubled, update=doubled, state=1, chunks=5, iterations=1),
+            "chunks: int is not allowed",
+        ),
+        (lambda: SumJob(partial=doubled, update=doubled, state=1, chunks={}, iterations=1), "chunks: dict is not"),
+        (lambda: SumJob(partial=doubled, update=doubled, state=1, chunks="abc", iterations=1), "chunks: str is not"),
+        (
+            lambda: LinearJob(matrix=np.ma.ones((2, 2)), update=doubled, state=1, parts=1, iterations=1),
+            "matrix: MaskedArray is not allowed",
+        ),
+        (
+            lambda: LinearJob(matrix=np.full((2, 2), np.nan), update=doubled, state=1, parts=1, iterations=1),
+            "matrix: must be finite",
+        ),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused_by_name(make, said):
+    with pytest.raises(ArgumentError, match=said):
+        make()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from echelon.arrays import NumberArray
 from echelon.plan import Task
@@ -36,8 +36,7 @@ class Down:
     at: tuple[int, int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One row's result. Its segments may lie in shared memory: call `Cluster.release` when they have been used.
 
     seconds: how long the worker was at the task.

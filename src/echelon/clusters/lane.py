@@ -4,12 +4,15 @@ Results of parts that the previous row used are kept for the next one, so that a
 part once. Between parts it asks whether the round is still wanted: a purge costs one part at most.
 """
 
+import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import numpy as np
 
 from echelon import trees
 from echelon.arrays import NumberArray
@@ -41,7 +44,7 @@ class Lane:
             if known is None:
                 if not self._wanted():
                     return None
-                known = trees.flatten(self._work.part(self._state, part))
+                known = _flat(self._work.part(self._state, part), keep=len(parts) > 1)
             used[part] = known
         self._kept = used
         results = list(used.values())
@@ -59,6 +62,16 @@ class Lane:
             combine(coefficients[None], segments, None if out is None else out[i][None])[0]
             for i, segments in enumerate(zip(*(segments for _, segments in results), strict=True))
         ]
+
+
+def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
+    """Return form and segments of a part's result; what is kept for later must not be somebody else's memory.
+
+    An array that nobody else holds (this call, its caller and `getrefcount` do) is not copied.
+    """
+    alone = type(result) is np.ndarray and result.base is None and sys.getrefcount(result) <= 3
+    form, segments = trees.flatten(result)
+    return form, [segment.copy() for segment in segments] if keep and not alone else segments
 
 
 class LaneWorker(ABC):
@@ -93,6 +106,9 @@ class LaneWorker(ABC):
     def allocate(self, form: bytes) -> list[NumberArray] | None:
         """Return memory that a message of this form is to be written into, or None for any."""
         return None
+
+    def stage(self, form: bytes, segments: list[NumberArray]) -> None:  # noqa: B027 - most just send
+        """Get a message ready, so that it can leave at once when it is due."""
 
     def abandon(self) -> None:  # noqa: B027 - most workers have no memory to give back
         """Give up the message that is being computed, with the memory it got from `allocate`."""
@@ -138,7 +154,7 @@ class LaneWorker(ABC):
             return
         try:
             self._lane = Lane(*bring(), self.wanted, self.allocate)
-        except Exception:
+        except BaseException:  # user code that wants to leave leaves its job
             self.complain(traceback.format_exc())
             return
         self._tasks.extend(listed)
@@ -156,15 +172,17 @@ class LaneWorker(ABC):
         due = None if self._pace is None else self._pace.due(cost)
         try:
             found = self._lane.row(slot, row) if self.wanted() else None
-        except Exception:
+        except BaseException:
             self.abandon()
             self.forget()
             self.complain(traceback.format_exc())
             return
         seconds = time.monotonic() - began if due is None else due[1]
-        if found is not None and (due is None or self._wait(due[0])):
-            self.send(slot, row, seconds, *found)
-            return
+        if found is not None:
+            self.stage(*found)
+            if due is None or self._wait(due[0]):
+                self.send(slot, row, seconds, *found)
+                return
         self.abandon()
         if not self.wanted():
             self._tasks.clear()

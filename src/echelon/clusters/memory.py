@@ -3,6 +3,7 @@
 import contextlib
 import mmap
 import os
+import struct
 from collections.abc import Callable
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 from echelon.arrays import IntArray
 
 RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken only when they are written
+KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are there already are quicker
 _HEAD = 64  # bytes before a block, the first of which says whether it is in use
 _WORDS = 8  # bytes a word
+_AT = struct.Struct("qqq")  # round, slot, row
 
 
 def create(name: str, size: int) -> int:
@@ -67,13 +70,11 @@ class Board:
 
     def work(self, place: int, round: int, slot: int, row: int) -> None:
         """Say that a place is at a row (round 0: at none)."""
-        line = self._line(place)
-        self._words[line + 1 : line + 4] = (round, slot, row)
+        _AT.pack_into(self._memory, self._line(place) * _WORDS + _WORDS, round, slot, row)
 
     def worked(self, place: int) -> tuple[int, int, int]:
         """Return round, slot and row that a place was at last."""
-        line = self._line(place)
-        round, slot, row = self._words[line + 1 : line + 4].tolist()
+        round, slot, row = _AT.unpack_from(self._memory, self._line(place) * _WORDS + _WORDS)
         return round, slot, row
 
     def readers(self, round: int) -> bool:
@@ -109,8 +110,8 @@ class Arena:
         self.memory[offset - _HEAD] = 0
 
     def forget(self) -> None:
-        """Return all pages to the system, if no block is in use."""
-        if self._blocks and not any(self.memory[at - _HEAD] for at, _ in self._blocks):
+        """Return the pages to the system if they are many and no block is in use; a few are kept for the next job."""
+        if self._end > KEPT and not any(self.memory[at - _HEAD] for at, _ in self._blocks):
             self.memory.madvise(mmap.MADV_REMOVE, 0, -(-self._end // mmap.PAGESIZE) * mmap.PAGESIZE)
             self._blocks, self._end = [], 0
 
@@ -140,7 +141,7 @@ class StateMemory:
         return at
 
     def forget(self) -> None:
-        """Return all pages to the system, if nobody reads any of them."""
-        if self._blocks and not any(self._in_use(last) for _, _, last in self._blocks):
+        """Return the pages to the system if they are many and nobody reads any of them."""
+        if self._end > KEPT and not any(self._in_use(last) for _, _, last in self._blocks):
             self.memory.madvise(mmap.MADV_REMOVE, 0, self._end)
             self._blocks, self._end = [], 0

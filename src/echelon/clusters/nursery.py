@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 
 from echelon.clusters.frames import FRAME
 from echelon.clusters.worker import serve
@@ -65,6 +66,8 @@ def _fork(order: bytes, descriptors: list[int], shared: tuple[int, int, int]) ->
             link, arena = descriptors
             serve(place, pace, link, arena, *shared)
             status = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

@@ -20,18 +20,18 @@ Buffers = list[tuple[int, int]]
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, np.memmap) and obj.filename is not None:
+        if isinstance(obj, np.memmap) and obj.filename is not None and obj.mode != "c":
             whole = obj
             while isinstance(whole.base, np.memmap):
                 whole = whole.base
             inside = obj.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
             if obj.flags.c_contiguous or obj.flags.f_contiguous:
                 order = "C" if obj.flags.c_contiguous else "F"
-                return _open, (str(obj.filename), obj.dtype.str, whole.offset + inside, obj.shape, order)
+                return _open, (str(obj.filename), obj.dtype, whole.offset + inside, obj.shape, order)
         return super().reducer_override(obj)
 
 
-def _open(name: str, dtype: str, offset: int, shape: tuple[int, ...], order: Any) -> Any:
+def _open(name: str, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], order: Any) -> Any:
     return np.memmap(name, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
 
 

@@ -15,6 +15,8 @@ from echelon.clusters.lane import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach
 from echelon.clusters.pace import Pace
 
+_SMALL = 2048  # bytes
+
 
 def serve(
     place: int, pace: Pace | None, socket_fd: int, arena_fd: int, board_fd: int, state_fd: int, places: int
@@ -73,12 +75,9 @@ class ProcessWorker(LaneWorker):
             self._unload(frames.unpack_short(frame)[1])
 
     def _lane_frame(self, lane: frames.LaneFrame) -> None:
-        if lane.state is None:
-            self.begin(lane.round, lane.start, lane.tasks, None)
-            return
         # first say that the state is being read, then look whether it may be: the master does it the other way round
         self._board.read(self._place, lane.round)
-        self.begin(lane.round, lane.start, lane.tasks, lambda: self._bring(lane))
+        self.begin(lane.round, lane.start, lane.tasks, None if lane.state is None else lambda: self._bring(lane))
 
     def _bring(self, lane: frames.LaneFrame) -> tuple[Work, Any]:
         places = list(lane.buffers)
@@ -116,6 +115,14 @@ class ProcessWorker(LaneWorker):
         self._block = self._arena.take(nbytes)
         return trees.views(form, self._arena.memory, self._block)
 
+    def stage(self, form: bytes, segments: list[NumberArray]) -> None:
+        """Put a large message into shared memory, unless it was written there to begin with."""
+        if self._block == frames.NOWHERE:
+            out = self.allocate(form)
+            if out is not None:
+                for target, segment in zip(out, segments, strict=True):
+                    target[:] = segment
+
     def abandon(self) -> None:
         """Give back the block of a message that is not sent."""
         if self._block != frames.NOWHERE:
@@ -124,15 +131,12 @@ class ProcessWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send a frame, with the message in it or with the place where it lies."""
-        if self._block == frames.NOWHERE:
-            out = self.allocate(form)
-            if out is not None:
-                for target, segment in zip(out, segments, strict=True):
-                    target[:] = segment
         block, self._block = self._block, frames.NOWHERE
         head = frames.pack_result(self.round, slot, row, seconds, form, block)
         if block != frames.NOWHERE:
             self._socket.send(head)
+        elif len(segments) == 1 and segments[0].nbytes <= _SMALL:
+            self._socket.send(head + segments[0].tobytes())  # one buffer is quicker than two
         elif len(segments) == 1:
             self._socket.sendmsg((head, segments[0].data))
         else:

@@ -18,7 +18,8 @@ _ONE = np.ones(1)
 class LinearJob(IterativeJob):
     """A job whose iteration is ``state = update(state, matrix @ vector(state))``.
 
-    matrix: two-dimensional, real; cut into `parts` blocks of rows, which a systematic MDS code protects: encoded once,
+    matrix: two-dimensional, real, float32 or float64 (other numbers become so); products are formed in its precision.
+        It is cut into `parts` blocks of rows, which a systematic MDS code protects: encoded once,
         before the first iteration, and any `parts` of the coded blocks are enough for the product.
     vector: what is multiplied, a vector or a matrix of columns; the state itself unless given. Runs on the master, as
         `update` does.
@@ -44,11 +45,14 @@ class LinearJob(IterativeJob):
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
-        if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "iufb":
-            found = (
-                f"shape {matrix.shape} of {matrix.dtype}" if isinstance(matrix, np.ndarray) else type(matrix).__name__
-            )
+        plain = type(matrix) in (np.ndarray, np.memmap)
+        if not plain or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "iufb":
+            found = f"shape {matrix.shape} of {matrix.dtype}" if plain else type(matrix).__name__
             raise ArgumentError(f"matrix: {found} is not allowed; must be a NumPy array with two axes of real numbers")
+        if matrix.dtype.char not in "fd":  # parity of narrow or whole numbers would not fit into them
+            matrix = matrix.astype(np.float32 if matrix.dtype.char == "e" else np.float64)
+        if not np.isfinite(matrix).all():
+            raise ArgumentError("matrix: must be finite everywhere; parity would spread what is not")
         self.matrix = matrix
         self.update = checked_function("update", update)
         self.vector = None if vector is None else checked_function("vector", vector)
@@ -76,7 +80,7 @@ class LinearJob(IterativeJob):
                 f"vector: shape {vector.shape} is not allowed; must be ({self.matrix.shape[1]},) or "
                 f"({self.matrix.shape[1]}, columns), to be multiplied by a matrix of shape {self.matrix.shape}"
             )
-        return vector
+        return vector.astype(self.matrix.dtype, copy=False)
 
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the updated state, from the blocks of the product."""

@@ -19,14 +19,16 @@ class SumJob(IterativeJob):
     """A job whose iteration is ``state = update(state, sum of partial(state, chunk) over all chunks)``.
 
     partial: runs on the workers; returns an array, or dicts, lists and tuples of arrays; shapes must not depend on the
-        chunk.
+        chunk, and what it is given must not be changed. Whole numbers come back as float64, with rounding.
     update: runs on the master.
     chunks: the data, cut into pieces of about equal work; arrays reach the workers once, through shared memory, and
         memory-mapped ones through their file. Or `load` and `parts`: then chunk i is ``load(i)``, called on a worker
         when it first needs the chunk.
 
-    The sum is protected by a cyclic code over the chunks: with redundancy 1.1 and 55 chunks any 50 of 55 rows are
-    enough, and each row combines 6 neighbouring chunks, which a worker computes once for all its rows.
+    Data is not copied when a job is submitted: leave it alone until the job has ended. The sum is protected by a cyclic
+    code over the chunks: with redundancy 1.1 and 55 chunks any 50 of 55 rows are enough, and each row combines 6
+    neighbouring chunks, which a worker computes once for all its rows. With very few chunks a small redundancy rounds
+    to none.
 
     >>> job = SumJob(partial=lambda w, x: x * w, update=lambda w, total: total / 6.0, state=1.0,
     ...              chunks=[1.0, 2.0, 3.0], iterations=4)
@@ -54,6 +56,8 @@ class SumJob(IterativeJob):
             raise ArgumentError("chunks, load: one of them must be given, and not both")
         if load is None:
             assert chunks is not None
+            if isinstance(chunks, str | bytes | dict | set) or not hasattr(chunks, "__len__"):
+                raise ArgumentError(f"chunks: {type(chunks).__name__} is not allowed; must be a list of chunks")
             if parts is not None:
                 raise ArgumentError(f"parts: {parts!r} is not allowed beside chunks; their number is len(chunks)")
             self.parts = checks.whole("chunks: their number", len(chunks), least=1, most=MOST_CHUNKS)

@@ -189,7 +189,8 @@ class Master:
             return []
         if collection.exhausted(event.slot):
             text = (
-                f"slot {event.slot}: all rows arrived and still give a noisy result; choose a better conditioned code"
+                f"slot {event.slot}: all rows arrived and still give too noisy a result; raise the job's tolerance or "
+                "choose a better conditioned code"
             )
             return self._end(Outcome.FAILED, text)
         collection.refused[event.slot] = True

@@ -17,7 +17,7 @@ from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
 from echelon.codes import Code, Decoder, Weights
-from echelon.errors import NotDecodable
+from echelon.errors import ArgumentError, NotDecodable
 from echelon.jobs import IterativeJob
 from echelon.master import (
     Action,
@@ -49,6 +49,8 @@ from echelon.stream.pacing import Pacing, Seen
 
 log = logging.getLogger("echelon.stream")
 
+_MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
+_PLANS = 32  # plans of a job that are kept
 _UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to go on for, at least
 
 
@@ -144,7 +146,7 @@ class Driver:
         return time.monotonic() - self._origin
 
     def order(self, what: Callable[[], None]) -> None:
-        """Have something done in the driver's thread; from any thread."""
+        """Have something done in the driver's thread; from any thread. After the end nothing is done any more."""
         self._orders.append(what)
         self._cluster.wake()
 
@@ -209,6 +211,11 @@ class Driver:
         if message.round != self.master.round or self._seen is None or at in self._messages:
             self._cluster.release(message)  # late, or a row that is there already
             return
+        first = next(iter(self._messages.values()), message)
+        if message.form != first.form:
+            self._cluster.release(message)
+            self.tell(Failed(now, message.round, _MIXED.format(first.form.decode(), message.form.decode())))
+            return
         self._messages[at] = message
         self._seen.end = now
         self._seen.messages.append((message.worker, message.slot, message.row, now, message.seconds))
@@ -270,6 +277,8 @@ class Driver:
         counts = self.pacing.counts(running.number, running.code, places, left, move_cost)
         key = tuple(counts.tolist())
         if key not in running.plans:
+            if len(running.plans) >= _PLANS:
+                running.plans.pop(next(iter(running.plans)))
             running.plans[key] = coded_rows(running.code, counts)
         return running.plans[key]
 
@@ -298,7 +307,10 @@ class Driver:
         seen, self._seen = self._seen, None
         assert seen is not None
         try:
-            running.state = running.job.step(running.state, self._combined(0, running.job.stacked))
+            state = running.job.step(running.state, self._combined(0, running.job.stacked))
+            if state is None and running.state is not None:
+                raise ArgumentError("update: returned None; must return the next state")
+            running.state = state
             running.iteration += 1
             finished = running.job.finished(running.state, running.iteration)
         except Exception:
@@ -347,7 +359,10 @@ class Driver:
         """Return how long a round would have taken if every task had taken the mean that was believed before it."""
         if seen.plan is None or any(worker not in self.places for worker in seen.workers):
             return None
-        return self.pacing.expected(seen.plan, [self.places[worker] for worker in seen.workers])
+        running = self._jobs.get(seen.job)
+        if running is None:
+            return None
+        return self.pacing.expected(running.code, [self.places[worker] for worker in seen.workers], seen.plan.counts)
 
     def _observations(self, seen: RoundSeen) -> list[Seen]:
         """Return what a round showed of each place."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ class Handle:
     def __init__(self, number: int, name: str, iterations: int | None, cancel: Callable[[int], None]) -> None:
         self.number, self.name = number, name
         self.future: Future[Delivery] = Future()
+        self.future.set_running_or_notify_cancel()  # from here on only the stream can end it
         self._iterations, self._cancel = iterations, cancel
         self.iteration = 0
 
@@ -72,7 +73,7 @@ class Handle:
 
     def cancelled(self) -> bool:
         """Return whether the job was cancelled."""
-        return self.future.cancelled()
+        return self.done() and isinstance(self.future.exception(), CancelledError)
 
     def cancel(self) -> None:
         """Ask for the job to be dropped, queued or running; what has ended stays as it is."""
@@ -84,10 +85,15 @@ class Handle:
         return Progress(self.iteration, self._iterations)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        delivery = yield from asyncio.wrap_future(self.future).__await__()
+        # shielded: who stops waiting does not stop the job
+        delivery = yield from asyncio.shield(asyncio.wrap_future(self.future)).__await__()
         if delivery.error is not None:
             raise delivery.error
         return delivery.result
+
+    def drop(self) -> None:
+        """End the future of a job that was cancelled; for the stream."""
+        self.future.set_exception(CancelledError(f"{self.name} was cancelled"))
 
     def __repr__(self) -> str:
         state = "cancelled" if self.cancelled() else "ended" if self.done() else f"iteration {self.iteration}"

@@ -12,9 +12,7 @@ import numpy as np
 from echelon.arrays import FloatArray, IntArray
 from echelon.codes import Code
 from echelon.estimate import SpeedEstimator
-from echelon.plan import Plan
 from echelon.profile import Speeds
-from echelon.schemes import coded_rows
 from echelon.splits import SPLITS
 
 PRIOR = 2.0  # tasks that a declared speed counts for: little, since every round shows many
@@ -23,6 +21,7 @@ JUMP = 2.0  # a speed that changes by more than this, twice in a row, is believe
 RESCALE = 1.5  # a job whose parts take so much more or less time than those before is other work
 DRIFT = 1.15  # how much a speed must have changed for another split to be thought of
 GAIN = 0.02  # share of an iteration that another split must save
+THINK = 2  # rounds after which another split is thought of
 PROBE = 16  # rounds after which workers that get nothing are tried again
 GAMMA = 1.0  # of Theorem 2's metric
 
@@ -57,6 +56,7 @@ class Pacing:
         self._mean, self._std = declared.mean.copy(), declared.std.copy()
         self._jumps = np.zeros(places, dtype=int)
         self._rescale = False
+        self._thought = 0
         self._last: tuple[tuple[int, ...], int, IntArray, FloatArray] | None = None  # places, job, counts, means then
 
     @property
@@ -90,7 +90,7 @@ class Pacing:
             self._set_scale(busy[0], done[0])
         self._follow_jumps(busy[0], done[0])
         self._estimator.observe(busy=busy, done=done)
-        speeds = self._estimator.estimate().speeds
+        speeds = self._estimator.speeds()
         self._mean, self._std = speeds.mean, speeds.std
 
     def _set_scale(self, busy: FloatArray, done: FloatArray) -> None:
@@ -159,8 +159,8 @@ class Pacing:
         ):
             return counts
         fresh = self._split(code, at)
-        before = self._time(coded_rows(code, counts), places)
-        gain = before - self._time(coded_rows(code, fresh), places)
+        before = self._time(code, at, counts)
+        gain = before - self._time(code, at, fresh)
         moved = float(np.maximum(fresh - counts, 0).max()) * move_cost * float(self._mean[at].max())
         if gain * rounds_left > moved and gain > GAIN * before:
             return self._keep(places, job, fresh)
@@ -171,9 +171,9 @@ class Pacing:
         self._last = places, job, counts, self._mean[list(places)].copy()
         return counts
 
-    def expected(self, plan: Plan, places: Sequence[int]) -> float | None:
-        """Return the time of a round of one slot if every task took its mean, as far as speeds are known."""
-        return self._time(plan, places) if self.known else None
+    def expected(self, code: Code, places: Sequence[int], counts: IntArray) -> float | None:
+        """Return the time of a round if every task took its mean, as far as speeds are known."""
+        return self._time(code, np.array(places), counts) if self.known else None
 
     def _split(self, code: Code, at: IntArray) -> IntArray:
         if not self.known:
@@ -185,12 +185,10 @@ class Pacing:
         mean = self._mean[at]
         return SPLITS[self.rule](Speeds(mean, self._std[at], self._link[at] + first * mean), code.rows, GAMMA).counts
 
-    def _time(self, plan: Plan, places: Sequence[int]) -> float:
-        arrivals = np.concatenate(
-            [
-                self._link[place] + self._mean[place] * np.cumsum(costs)
-                for place, costs in zip(places, plan.costs, strict=True)
-            ]
-        )
-        place = plan.slots[0].threshold - 1
-        return float(np.partition(arrivals, place)[place])
+    def _time(self, code: Code, at: IntArray, counts: IntArray) -> float:
+        """Return when the threshold is reached if every task took its mean: the first of a lane costs more than one."""
+        first = code.cost(0) - 1
+        lane = np.repeat(at, counts)
+        place = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
+        arrivals = self._link[lane] + self._mean[lane] * (first + 1 + place)
+        return float(np.partition(arrivals, code.threshold - 1)[code.threshold - 1])

@@ -1,14 +1,14 @@
 """The public stream: submit jobs, iterate over deliveries."""
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock, Thread, current_thread
 from types import TracebackType
 from typing import Any
 
@@ -78,6 +78,9 @@ class Stream:
         checks.one_of("split", split, SPLITS)
         checks.number("patience_s", patience_s, above=0)
         self.seed = checks.whole("seed", seed, least=0)
+        for name, path in (("journal", journal), ("record", record)):
+            if path is not None and not isinstance(path, str | Path):
+                raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
         self._changed = Condition()
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
         self._ready: deque[Delivery] = deque()
@@ -156,7 +159,8 @@ class Stream:
                 raise ClusterError("this stream is closed: it takes no more jobs")
             number = self._journal.submitted(job) if self._journal is not None else self._next
             name = f"job {number}" if job.name is None else job.name
-            return self._enter(number, name, job, job.state, 0)
+            # a copy: the job's own state stays as it is, so that it can be submitted again
+            return self._enter(number, name, job, deepcopy(job.state), 0)
 
     def _enter(self, number: int, name: str, job: IterativeJob, state: Any, iteration: int) -> Handle:
         running = Running(number, name, job, *self._coded(job), state, self._driver.now(), iteration)
@@ -248,8 +252,7 @@ class Stream:
             )  # fmt: skip
             handle.iteration = running.iteration
             if outcome is Outcome.CANCELLED:
-                handle.future.cancel()
-                handle.future.set_running_or_notify_cancel()
+                handle.drop()
             else:
                 handle.future.set_result(delivery)
                 self._ready.append(delivery)
@@ -265,21 +268,22 @@ class Stream:
 
     def close(self, *, wait: bool = True) -> None:
         """Wait for all jobs that are outstanding, or with ``wait=False`` drop them; then stop all workers."""
+        if current_thread() is self._thread:
+            raise ClusterError("a job's own code can't close the stream that runs it")
         with self._changed:
             while wait and self._handles and self._broken is None:
                 self._changed.wait()
-        with self._entering, self._changed:
+        with self._entering:
             if self._closed:
                 return
             self._closed = True
-            left = list(self._handles.values())
-            self._handles.clear()
-        with contextlib.suppress(RuntimeError):
-            self._driver.stop()
+        self._driver.stop()
         self._thread.join()
-        for handle in left:
-            handle.future.cancel()
-            handle.future.set_running_or_notify_cancel()
+        with self._changed:
+            for handle in self._handles.values():
+                handle.drop()
+            self._handles.clear()
+            self._changed.notify_all()
         for observer in self._observers:
             if isinstance(observer, Recorder):
                 observer.close()
@@ -327,7 +331,14 @@ class _Deliverer(Observer):
 def _started(
     cluster: str | Cluster, workers: int | None, profile: Profile | None, emulate: Profile | None, seed: int
 ) -> Cluster:
+    for name, value in (("profile", profile), ("emulate", emulate)):
+        if value is not None and not isinstance(value, Profile):
+            raise ArgumentError(f"{name}: {value!r} is not allowed; must be a Profile (see read_profile)")
     if not isinstance(cluster, str):
+        if isinstance(cluster, type) or not hasattr(cluster, "poll"):
+            raise ArgumentError(
+                f"cluster: {cluster!r} is not allowed; must be a name ({', '.join(CLUSTERS)}) or a cluster"
+            )
         if workers is not None or emulate is not None:
             raise ArgumentError("workers, emulate: not allowed beside a cluster that is started already")
         return cluster

@@ -1,0 +1,81 @@
+"""The driver on a cluster that answers at once: nothing piles up over many rounds."""
+
+import sys
+
+import numpy as np
+
+from echelon import trees
+from echelon.clusters import Message, Up
+from echelon.codes import Decoder, uncoded
+from echelon.jobs import SumJob
+from echelon.stream.driver import Driver, Observer, Running
+from echelon.stream.pacing import Pacing
+
+ROUNDS = 100_000
+WARM = 5_000
+
+
+class Echo:
+    """A cluster of one worker that has the result of every task at once, and counts what it has lent out."""
+
+    workers = 1
+
+    def __init__(self):
+        self.reports = [Up(0, 0)]
+        self.lent = self.most_lent = 0
+        self.form, self.segments = trees.flatten(np.ones(4))
+
+    def load(self, key, work):
+        pass
+
+    def unload(self, key):
+        pass
+
+    def broadcast(self, round, key, state):
+        pass
+
+    def purge(self, round):
+        pass
+
+    def wake(self):
+        pass
+
+    def assign(self, worker, round, tasks):
+        for task in tasks:
+            self.reports.append(Message(worker, round, task.slot, task.row, 1e-3, self.form, self.segments))
+            self.lent += 1
+        self.most_lent = max(self.most_lent, self.lent)
+
+    def release(self, message):
+        self.lent -= 1
+
+    def poll(self, timeout_s):
+        reports, self.reports = self.reports, []
+        return reports
+
+
+class Sizes(Observer):
+    """Notes how many blocks of memory Python holds, early and late."""
+
+    def __init__(self):
+        self.sizes = {}
+
+    def stepped(self, running, finished):
+        if running.iteration in (WARM, ROUNDS - 1):
+            self.sizes[running.iteration] = sys.getallocatedblocks()
+
+
+def test_memory_is_bounded_by_the_messages_of_one_round_over_a_hundred_thousand_rounds():
+    cluster, sizes = Echo(), Sizes()
+    driver = Driver(cluster, Pacing(1, "theorem2", None), [sizes], patience=60.0)
+    job = SumJob(
+        partial=len, update=lambda state, total: total, state=np.ones(4), chunks=[0, 1, 2], until=bool
+    )  # fmt: skip
+    code = uncoded(parts=3)
+    driver.order(lambda: driver.submit(Running(0, "long", job, code, Decoder(code), job.state, 0.0)))
+    job.until = lambda state: driver.master.round >= ROUNDS and (driver.stop() or True)
+    driver.run()
+    assert driver.master.round == ROUNDS
+    assert cluster.lent == 0
+    assert cluster.most_lent <= 3
+    assert sizes.sizes[ROUNDS - 1] - sizes.sizes[WARM] < 1000
