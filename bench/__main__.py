@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bench import code_errors, code_speed, planning_speed, stream_speed
+from bench import code_errors, code_speed, live_runs, message_speed, planning_speed, stream_speed
 from bench.results import replace_section
 
 REPORTS = {
@@ -11,6 +11,8 @@ REPORTS = {
     "Planning": planning_speed.report,
     "Decoding: speed": code_speed.report,
     "Decoding: errors": code_errors.report,
+    "Live: messages": message_speed.report,
+    "Live: runs": live_runs.report,
 }
 
 

@@ -114,6 +114,6 @@ class SpeedEstimator:
         shape *= np.minimum(freedom / (self._prior + self._rounds), 1.0)
         with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
             # so few tasks for such a spread that quantiles underflow: then nothing is known
-            low = np.nan_to_num(mean * shape / gammaincinv(shape, 1 - tail), nan=0.0, posinf=0.0)
+            low = np.minimum(np.nan_to_num(mean * shape / gammaincinv(shape, 1 - tail), nan=0.0), mean)
             high = np.nan_to_num(mean * shape / gammaincinv(shape, tail), nan=np.inf, posinf=np.inf)
         return Estimate(speeds, low, high, weight, confidence)

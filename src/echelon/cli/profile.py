@@ -14,6 +14,7 @@ from echelon.cli.run import ClusterName, Workers, load_jobs
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
 from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.seeds import place_generator
 from echelon.stream import Record, Stream, read_record
 from echelon.stream.recorded import links
 
@@ -67,7 +68,7 @@ def profile(
 
 
 def _standard_job(workers: int) -> IterativeJob:
-    matrix = np.random.default_rng(1).standard_normal((_SIZE, _SIZE)) / _SIZE**0.5
+    matrix = place_generator(1, 0).standard_normal((_SIZE, _SIZE)) / _SIZE**0.5
     return LinearJob(
         matrix=matrix,
         parts=_PARTS_A_WORKER * workers,

@@ -64,12 +64,19 @@ class Lane:
         ]
 
 
+def _holders(result: Any) -> int:
+    return sys.getrefcount(result)
+
+
+_ALONE = _holders(np.empty(1))  # references to an array that nobody holds but the function it was handed to
+
+
 def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
     """Return form and segments of a part's result; what is kept for later must not be somebody else's memory.
 
-    An array that nobody else holds (this call, its caller and `getrefcount` do) is not copied.
+    An array that nobody else holds is not copied.
     """
-    alone = type(result) is np.ndarray and result.base is None and sys.getrefcount(result) <= 3
+    alone = type(result) is np.ndarray and result.base is None and sys.getrefcount(result) <= _ALONE
     form, segments = trees.flatten(result)
     return form, [segment.copy() for segment in segments] if keep and not alone else segments
 

@@ -186,7 +186,7 @@ class ProcessCluster:
 
     def pids(self) -> dict[int, int]:
         """Return the process of each worker that is up, by its number."""
-        return {handle.number: handle.pid for handle in self._numbers.values() if handle.up}
+        return {handle.number: handle.pid for handle in list(self._numbers.values()) if handle.up}
 
     # work, states, lanes
 
@@ -349,7 +349,8 @@ class ProcessCluster:
         """Kill a worker's process, as an accident would: for tests of what happens then."""
         handle = self._numbers.get(worker)
         if handle is not None and handle.up:
-            os.kill(handle.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it died by itself, and the news is on its way
+                os.kill(handle.pid, signal.SIGKILL)
 
     def wake(self) -> None:
         """End a `poll` that waits; from any thread."""

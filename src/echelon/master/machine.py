@@ -155,7 +155,9 @@ class Master:
             for worker, lane in zip(event.workers, event.plan.lanes, strict=True)
             if lane and worker in self.workers
         ]
-        return actions + self._mend(self.collection) + [self._timer(event.time)]
+        if not self.workers.keys() >= set(event.workers):  # some were lost while the plan was made
+            actions += self._mend(self.collection)
+        return [*actions, self._timer(event.time)]
 
     def _timer(self, now: float) -> SetTimer:
         return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 30), self.round, self.attempt)

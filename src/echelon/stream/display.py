@@ -87,6 +87,7 @@ class Display(Observer):
         if seen is not None and seen.plan is not None:
             slot = seen.plan.slots[0]
             head += f"; {self._mean * 1e3:.3g} ms a round, any {slot.threshold} of {slot.rows} rows"
-            if seen.expected is not None:
-                head += f", {seen.expected * 1e3:.3g} ms expected"
+            expected = self._driver.pacing.expected
+            if expected is not None:
+                head += f", {expected * 1e3:.3g} ms expected"
         return Group(Text(head), table)

@@ -82,7 +82,6 @@ class RoundSeen:
     """A round as it went, for records and estimates: times in seconds since the stream opened.
 
     start, end: when its lanes went out, and when the last message that it needed came.
-    expected: how long it would have taken if every task had taken its mean, as believed before it.
     messages: (worker, slot, row, arrival, seconds at the task).
     """
 
@@ -91,7 +90,6 @@ class RoundSeen:
     iteration: int
     start: float
     end: float = 0.0
-    expected: float | None = None
     plan: Plan | None = None
     workers: tuple[int, ...] = ()
     messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
@@ -264,11 +262,12 @@ class Driver:
                 if running.number != self._last_job:
                     self._last_job = running.number
                     self.pacing.new_job()
+            start = self.now()
             self._cluster.broadcast(round, running.number, running.job.request(running.state))
             plan = self._plan(running, tuple(self.places[worker] for worker in workers))
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
-        self._seen = RoundSeen(running.number, round, running.iteration, self.now(), plan=plan, workers=workers)
+        self._seen = RoundSeen(running.number, round, running.iteration, start, plan=plan, workers=workers)
         return Planned(self.now(), round, plan, workers, (running.code,))
 
     def _plan(self, running: Running, places: tuple[int, ...]) -> Plan:
@@ -350,19 +349,9 @@ class Driver:
         """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""
         rounds, self._finished_rounds = self._finished_rounds, []
         for seen in rounds:
-            seen.expected = self._expected(seen)
             self.pacing.observe(self._observations(seen))
             for observer in self._observers:
                 observer.round_over(seen)
-
-    def _expected(self, seen: RoundSeen) -> float | None:
-        """Return how long a round would have taken if every task had taken the mean that was believed before it."""
-        if seen.plan is None or any(worker not in self.places for worker in seen.workers):
-            return None
-        running = self._jobs.get(seen.job)
-        if running is None:
-            return None
-        return self.pacing.expected(running.code, [self.places[worker] for worker in seen.workers], seen.plan.counts)
 
     def _observations(self, seen: RoundSeen) -> list[Seen]:
         """Return what a round showed of each place."""

@@ -4,7 +4,6 @@ Nothing is known at first unless a profile says it, so the first round is split 
 on every round shows how long each worker computed and what it got done.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +54,7 @@ class Pacing:
         self._estimator = SpeedEstimator(declared, prior=PRIOR, memory=MEMORY)
         self._mean, self._std = declared.mean.copy(), declared.std.copy()
         self._jumps = np.zeros(places, dtype=int)
+        self.expected: float | None = None  # time of a round with the last split, if every task took its mean
         self._rescale = False
         self._thought = 0
         self._last: tuple[tuple[int, ...], int, IntArray, FloatArray] | None = None  # places, job, counts, means then
@@ -148,7 +148,7 @@ class Pacing:
     def _counts(self, job: int, code: Code, places: tuple[int, ...], rounds_left: int, move_cost: float) -> IntArray:
         at = np.array(places)
         if self._last is None or self._last[:2] != (places, job):
-            return self._keep(places, job, self._split(code, at))
+            return self._keep(places, job, code, self._split(code, at))
         counts, then = self._last[2:]
         ratio = self._mean[at] / then
         if (
@@ -163,17 +163,14 @@ class Pacing:
         gain = before - self._time(code, at, fresh)
         moved = float(np.maximum(fresh - counts, 0).max()) * move_cost * float(self._mean[at].max())
         if gain * rounds_left > moved and gain > GAIN * before:
-            return self._keep(places, job, fresh)
+            return self._keep(places, job, code, fresh)
         # it does not pay: think again when speeds have changed once more
-        return self._keep(places, job, counts)
+        return self._keep(places, job, code, counts)
 
-    def _keep(self, places: tuple[int, ...], job: int, counts: IntArray) -> IntArray:
+    def _keep(self, places: tuple[int, ...], job: int, code: Code, counts: IntArray) -> IntArray:
         self._last = places, job, counts, self._mean[list(places)].copy()
+        self.expected = self._time(code, np.array(places), counts) if self.known else None
         return counts
-
-    def expected(self, code: Code, places: Sequence[int], counts: IntArray) -> float | None:
-        """Return the time of a round if every task took its mean, as far as speeds are known."""
-        return self._time(code, np.array(places), counts) if self.known else None
 
     def _split(self, code: Code, at: IntArray) -> IntArray:
         if not self.known:
