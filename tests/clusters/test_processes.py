@@ -13,6 +13,7 @@ import pytest
 from echelon.clusters import Down, Message, ProcessCluster, Up
 from echelon.errors import ClusterError
 from echelon.plan import Task
+from echelon.profile import Arrivals, Job, Profile, Worker
 from tests.clusters import works
 from tests.clusters.test_conformance import LIMIT_S, Desk, tasks
 
@@ -212,3 +213,49 @@ def test_workers_use_one_thread_for_linear_algebra_and_ignore_control_c():
 
 def _environment(state, part):
     return np.array([float(os.environ["OPENBLAS_NUM_THREADS"]), signal.getsignal(signal.SIGINT) is signal.SIG_IGN])
+
+
+def test_work_that_kills_its_worker_while_it_is_unpickled_is_known_to_be_at_its_row():
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Deadly())
+        cluster.broadcast(1, 1, 0.0)
+        cluster.assign(worker, 1, tasks(7))
+        assert desk.wait(Down)[0].at == (1, 0, 7)
+    finally:
+        cluster.close()
+
+
+def test_a_pace_of_any_size_reaches_its_worker():
+    times = np.random.default_rng(1).uniform(0.001, 0.002, 30_000).tolist()
+    workers = [Worker("long", mean=0.0015, std=0.001, law="trace", parameters={"times": times})]
+    profile = Profile(Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
+    cluster = ProcessCluster(emulate=profile)
+    try:
+        Desk(cluster).start(1)
+    finally:
+        cluster.close()
+
+
+def test_room_in_a_full_socket_is_watched_for_only_as_long_as_it_is_full():
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Scaled())
+        pid = cluster.pids()[worker]
+        os.kill(pid, signal.SIGSTOP)
+        handle = cluster._numbers[worker]
+        round = 0
+        while not handle.full:
+            round += 1
+            cluster.broadcast(round, 1, np.zeros(3000))
+            cluster.assign(worker, round, tasks(0))
+        os.kill(pid, signal.SIGCONT)
+        desk.wait(Message, 1, lambda message: message.round == round)
+        assert not handle.full
+        assert cluster.poll(0.05) == []
+    finally:
+        cluster.close()

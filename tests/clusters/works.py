@@ -1,5 +1,6 @@
 """Work for the tests of clusters: importable, so that worker processes find it."""
 
+import os
 import time
 
 import numpy as np
@@ -34,6 +35,19 @@ class Plain:
 
     def part(self, state, part):
         return self.make(state, part)
+
+
+class Deadly(Plain):
+    """Ends the process in which it is unpickled."""
+
+    def __init__(self):
+        super().__init__(raises)
+
+    def __setstate__(self, state):
+        os._exit(1)
+
+    def __getstate__(self):
+        return {"nothing": 1}
 
 
 def raises(state, part):

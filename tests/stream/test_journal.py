@@ -131,3 +131,25 @@ def test_after_kill_9_at_any_moment_nothing_is_lost_and_nothing_delivered_twice(
     with pytest.raises(ArgumentError, match="no such job"):
         journal.result(99)
     journal.close()
+
+
+def test_a_state_that_cant_be_kept_fails_its_job_alone(tmp_path):
+    bad = sum_job()
+    bad.update = lambda state, total: (item for item in [total])
+    with stream(tmp_path / "journal") as running:
+        first, second = running.submit(bad), running.submit(sum_job(2))
+        assert "pickle" in str(first.exception())
+        np.testing.assert_allclose(second.result(), sum_result(2), rtol=1e-9)
+
+
+def test_after_the_end_of_a_stream_what_was_not_taken_waits_in_the_journal(tmp_path):
+    path = tmp_path / "journal"
+    with stream(path) as running:
+        running.submit(sum_job(1))
+    with pytest.raises(ec.ClusterError, match="open its journal again"):
+        next(running.deliveries())
+    with stream(path) as running:
+        assert running.taken == 1
+        (done,) = running.deliveries()
+    np.testing.assert_allclose(done.result, sum_result(1), rtol=1e-9)
+    assert done.error_estimate > 0

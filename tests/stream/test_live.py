@@ -1,7 +1,6 @@
 """Streams on real worker processes: right results under kills, and emulated workers that behave as predicted."""
 
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -73,10 +72,10 @@ def test_workers_killed_all_the_time_change_no_result_and_leave_nothing_behind()
         last = 0
         while not over.wait(0.001):
             done = sum(handle.progress.iteration for handle in handles)
-            pids = list(cluster.pids().values())
-            if pids and done >= last + 6:
+            alive = list(cluster.pids())
+            if alive and done >= last + 6:
                 last = done
-                os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
+                cluster.kill(int(rng.choice(alive)))
                 kills.append(last)
 
     thread = threading.Thread(target=killer)

@@ -398,3 +398,52 @@ def test_narrow_matrices_are_coded_in_numbers_that_hold_their_parity(dtype):
 def test_arguments_of_the_wrong_kind_are_refused_by_name(make, said):
     with pytest.raises(ArgumentError, match=said):
         make()
+
+
+def test_an_asynchronous_loop_that_is_given_up_loses_no_delivery():
+    async def use():
+        go = threading.Event()
+        job = sum_job()
+        job.partial = lambda state, chunk: go.wait(60) and doubled(state, chunk)
+        with stream() as running:
+            running.submit(job)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(aiter(running)), 0.05)
+            go.set()
+            return [done.number async for done in running]
+
+    assert asyncio.run(use()) == [0]
+
+
+def test_a_callback_of_a_future_may_use_the_stream():
+    seen = []
+    with stream() as running:
+        handle = running.submit(sum_job())
+        handle.future.add_done_callback(lambda future: seen.append(len(running._outstanding())))
+        handle.result()
+    assert seen == [0]
+
+
+def test_an_uncoded_part_may_live_in_a_buffer_that_is_used_again():
+    buffer = np.empty(4)
+
+    def reused(state, chunk):
+        np.multiply(state, chunk, out=buffer)
+        return buffer
+
+    job = sum_job()
+    job.partial = reused
+    with stream(workers=1, redundancy=1.0) as running:
+        np.testing.assert_allclose(running.submit(job).result(), sum_result(), rtol=1e-10)
+
+
+def test_a_record_that_cant_be_written_any_more_is_told_when_the_stream_is_closed(tmp_path):
+    running = stream(record=tmp_path / "run")
+    recorder = running._observers[1]
+    recorder._file.close()
+    with pytest.raises(ClusterError, match="the stream broke down"):
+        running.submit(sum_job()).result()
+    with pytest.raises(ClusterError, match="the stream broke down"):
+        running.close()
+    with pytest.raises(ClusterError, match="the stream broke down"):
+        running.submit(sum_job())

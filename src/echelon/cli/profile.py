@@ -11,6 +11,7 @@ import typer
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.cli.run import ClusterName, Workers, load_jobs
+from echelon.errors import ArgumentError
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
 from echelon.profile import Arrivals, Job, Profile, Worker
@@ -47,7 +48,11 @@ def profile(
     with TemporaryDirectory() as folder, Stream(
         cluster, workers=workers, redundancy=1.0, split="uniform", record=Path(folder) / "run"
     ) as stream:  # fmt: skip
-        chosen = _standard_job(stream.workers) if job is None else next(iter(load_jobs(job)))[1]
+        chosen = _standard_job(stream.workers) if job is None else _first(job)
+        if chosen.parts < stream.workers:
+            raise ArgumentError(
+                f"job: {chosen.parts} parts are not allowed; {stream.workers} workers need as many, to be measured"
+            )
         iterations = chosen.iterations or 10
         chosen.iterations = _ENDLESS
         handle = stream.submit(_until(chosen, time.monotonic() + seconds))
@@ -76,6 +81,12 @@ def _standard_job(workers: int) -> IterativeJob:
         update=lambda state, product: product / np.linalg.norm(product),
         iterations=10,
     )
+
+
+def _first(where: str) -> IterativeJob:
+    for _, job in load_jobs(where):
+        return job
+    raise ArgumentError(f"job: {where!r} is not allowed; there is no job in it")
 
 
 def _until(job: IterativeJob, end: float) -> IterativeJob:

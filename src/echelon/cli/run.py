@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +61,10 @@ def run(
 
     Ends with exit code 1 if a job failed.
     """
+    if time_scale != 1.0 and emulate is None:
+        raise ArgumentError(f"time_scale: {time_scale} is not allowed without --emulate; it scales emulated times")
+    if record is not None and journal is not None and journal.exists() and record.exists():
+        raise ArgumentError(f"record: '{record}' is not allowed; it holds the part before {journal} is resumed")
     source = load_jobs(jobs)
     if results is not None:
         results.mkdir(parents=True, exist_ok=True)
@@ -72,12 +77,14 @@ def run(
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")
-        else:
-            submit_in_time(stream, source)
+        submit_in_time(stream, islice(source, stream.taken, None))
         for done in stream.deliveries():
             delivered.append(done)
             if results is not None and done.error is None:
-                save_result(results, done)
+                try:
+                    save_result(results, done)
+                except (OSError, TypeError, ValueError) as error:
+                    err.print(f"{done.name}: its result can't be written: {error}", markup=False)
             if done.error is not None:
                 err.print(f"[bold]{done.name} failed[/bold]", markup=True)
                 err.print(str(done.error), markup=False, highlight=False)

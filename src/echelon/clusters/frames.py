@@ -19,6 +19,8 @@ TASKS = 1024  # tasks of a lane in one frame
 LANE, LOAD, UNLOAD, QUIT = 1, 2, 3, 4
 # kinds, worker to master
 HELLO, RESULT, RAISED = 11, 12, 13
+# of the workers' parent to the master
+ENDED = 21
 
 _TASK = np.dtype([("slot", "<u4"), ("row", "<u4"), ("cost", "<f8")])
 _LANE = struct.Struct("<BBxxIQQdQQ")  # kind, has state, tasks, round, key, start, buffers, pickled bytes
@@ -111,7 +113,7 @@ def unpack_short(frame: bytes) -> tuple[int, int]:
 
 def pack_raised(round: int, error: str) -> bytes:
     """Return a frame with a traceback, its middle left out where it is too long for one."""
-    text = error.encode()
+    text = error.encode(errors="backslashreplace")
     if len(text) > INLINE:
         text = text[: INLINE // 2] + b"\n[...]\n" + text[-INLINE // 4 :]
     return _SHORT.pack(RAISED, 0, round) + text

@@ -29,10 +29,13 @@ class Lane:
 
     wanted: says whether the round still goes on.
     allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
+    own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
     """
 
-    def __init__(self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None) -> None:
-        self._work, self._state, self._wanted, self._allocate = work, state, wanted, allocate
+    def __init__(
+        self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None, *, own: bool = False
+    ) -> None:
+        self._work, self._state, self._wanted, self._allocate, self._own = work, state, wanted, allocate, own
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
@@ -44,7 +47,7 @@ class Lane:
             if known is None:
                 if not self._wanted():
                     return None
-                known = _flat(self._work.part(self._state, part), keep=len(parts) > 1)
+                known = _flat(self._work.part(self._state, part), keep=self._own or len(parts) > 1)
             used[part] = known
         self._kept = used
         results = list(used.values())
@@ -84,8 +87,10 @@ def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
 class LaneWorker(ABC):
     """What a worker does, wherever it runs: takes orders, computes its lane, sends each message when it is ready.
 
-    A subclass says how orders come, how messages leave, and which rounds are over.
+    A subclass says how orders come, how messages leave (`keeps`: uncopied), and which rounds are over.
     """
+
+    keeps = False
 
     def __init__(self, pace: Pace | None) -> None:
         self.open = True
@@ -149,6 +154,8 @@ class LaneWorker(ABC):
         """Append tasks to the lane of a round; the first of them bring work and state, and end the round before."""
         if bring is None:
             if round == self.round and self._lane is not None:
+                if self._pace is not None and not self._tasks:
+                    self._pace.resume(start)
                 self._tasks.extend(tasks)
             return
         self.round, self._lane = round, None
@@ -159,8 +166,9 @@ class LaneWorker(ABC):
             self._pace.begin(start, len(listed))
         if not self.wanted():
             return
+        self.at(*listed[0][:2])  # what kills a worker may be the work's own import
         try:
-            self._lane = Lane(*bring(), self.wanted, self.allocate)
+            self._lane = Lane(*bring(), self.wanted, self.allocate, own=self.keeps)
         except BaseException:  # user code that wants to leave leaves its job
             self.complain(traceback.format_exc())
             return
@@ -179,17 +187,17 @@ class LaneWorker(ABC):
         due = None if self._pace is None else self._pace.due(cost)
         try:
             found = self._lane.row(slot, row) if self.wanted() else None
+            if found is not None:
+                self.stage(*found)
         except BaseException:
             self.abandon()
             self.forget()
             self.complain(traceback.format_exc())
             return
         seconds = time.monotonic() - began if due is None else due[1]
-        if found is not None:
-            self.stage(*found)
-            if due is None or self._wait(due[0]):
-                self.send(slot, row, seconds, *found)
-                return
+        if found is not None and (due is None or self._wait(due[0])):
+            self.send(slot, row, seconds, *found)
+            return
         self.abandon()
         if not self.wanted():
             self._tasks.clear()

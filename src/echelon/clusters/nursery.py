@@ -13,7 +13,7 @@ import socket
 import sys
 import traceback
 
-from echelon.clusters.frames import FRAME
+from echelon.clusters.frames import ENDED, pack_short
 from echelon.clusters.worker import serve
 
 _PR_SET_PDEATHSIG = 1
@@ -38,18 +38,20 @@ def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid:
         if woken in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 4096)
-            _reap(children)
+            for child, status in _reap(children):
+                with contextlib.suppress(OSError):  # the master is gone, or not listening: it matters no more
+                    control.send(pack_short(ENDED, child, status), socket.MSG_DONTWAIT)
         if control.fileno() in ready:
-            order, descriptors, _, _ = socket.recv_fds(control, FRAME, 2)
+            order, descriptors, _, _ = socket.recv_fds(control, 64, 3)
             if not order:
                 break
-            children.add(_fork(order, descriptors, (board_fd, state_fd, places)))
+            children.add(_fork(descriptors, (board_fd, state_fd, places)))
         elif ready - {woken}:
             break
     _end(children, woken)
 
 
-def _fork(order: bytes, descriptors: list[int], shared: tuple[int, int, int]) -> int:
+def _fork(descriptors: list[int], shared: tuple[int, int, int]) -> int:
     parent = os.getpid()
     child = os.fork()
     if child:
@@ -62,8 +64,9 @@ def _fork(order: bytes, descriptors: list[int], shared: tuple[int, int, int]) ->
         if os.getppid() == parent:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            place, pace = pickle.loads(order)  # from the master, over its own socket pair
-            link, arena = descriptors
+            link, arena, order = descriptors
+            place, pace = pickle.loads(os.pread(order, os.fstat(order).st_size, 0))  # from the master, and nobody else
+            os.close(order)
             serve(place, pace, link, arena, *shared)
             status = 0
     except BaseException:
@@ -75,10 +78,11 @@ def _fork(order: bytes, descriptors: list[int], shared: tuple[int, int, int]) ->
         os._exit(status)
 
 
-def _reap(children: set[int]) -> None:
-    for child in list(children):
-        if os.waitpid(child, os.WNOHANG)[0]:
-            children.discard(child)
+def _reap(children: set[int]) -> list[tuple[int, int]]:
+    """Forget children that have ended; return each with its status."""
+    ended = [(child, status) for child in children for pid, status in [os.waitpid(child, os.WNOHANG)] if pid]
+    children.difference_update(child for child, _ in ended)
+    return ended
 
 
 def _end(children: set[int], woken: int) -> None:

@@ -43,6 +43,10 @@ class Pace:
         drawn, self._memory = self.law.advance(self._memory, (1, 1, tasks), self.rng)
         self._times = drawn[0, 0]
 
+    def resume(self, start: float) -> None:
+        """Go on with a lane that was done, for tasks that were given out at `start`: their link is paid again."""
+        self._due = max(self._due, start + self.link)
+
     def due(self, cost: float) -> tuple[float, float]:
         """Return when the next message is due, and how long its task takes."""
         if self._at >= len(self._times):  # the lane grew since it began

@@ -49,6 +49,14 @@ class _Handle:
         self.up = False
         self.told = 0  # the last round whose state it has
         self.outbox: deque[tuple[int, bytes, list[int]]] = deque()  # round (0: of none), frame, descriptors
+        self.full = False  # whether its socket had no room, and it is watched for room
+
+    def discard(self) -> None:
+        """Drop what was not sent."""
+        for _, _, descriptors in self.outbox:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self.outbox.clear()
 
 
 class ProcessCluster:
@@ -129,13 +137,15 @@ class ProcessCluster:
         arena_fd = memory.create("echelon-results", memory.RESERVED)
         handle = _Handle(self._next, place, ours, memory.Arena(arena_fd))
         self._next += 1
-        try:
-            order = pickle.dumps((place, self._paces[place]))
-            socket.send_fds(self._control, [order], [theirs.fileno(), arena_fd])
-        except OSError:
-            pass  # the nursery is gone, which `poll` will see; this worker is then lost like all others
+        order = pickle.dumps((place, self._paces[place]))
+        order_fd = memory.create("echelon-order", len(order))
+        os.pwrite(order_fd, order, 0)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            # else the nursery is gone, which `poll` will see; this worker is then lost like all others
+            socket.send_fds(self._control, [b"fork"], [theirs.fileno(), arena_fd, order_fd])
         theirs.close()
         os.close(arena_fd)
+        os.close(order_fd)
         ours.setblocking(False)
         self._epoll.register(ours, select.EPOLLIN)
         self._handles[ours.fileno()] = handle
@@ -152,6 +162,7 @@ class ProcessCluster:
         self._epoll.unregister(handle.socket)
         del self._handles[handle.socket.fileno()], self._numbers[handle.number]
         handle.socket.close()
+        handle.discard()
         self._board.read(handle.place, 0)
         at = self._board.worked(handle.place)
         self._board.work(handle.place, 0, 0, 0)
@@ -172,6 +183,20 @@ class ProcessCluster:
         for entry in due:
             self._due.remove(entry)
             self._spawn(entry[1])
+
+    def _hear_nursery(self) -> None:
+        """Take in how a worker's process ended, or that the nursery itself did."""
+        try:
+            news = self._control.recv(64)
+        except ConnectionResetError:
+            news = b""
+        if not news:
+            self._renew_nursery()
+            return
+        pid, status = frames.unpack_short(news)
+        code = os.waitstatus_to_exitcode(status)
+        how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        log.info("process %d of a worker ended by %s", pid, how)
 
     def _renew_nursery(self) -> None:
         """Start another nursery in place of one that died; its workers die with it and are respawned."""
@@ -274,13 +299,18 @@ class ProcessCluster:
                 else:
                     handle.socket.send(frame)
             except BlockingIOError:
-                self._epoll.modify(handle.socket, select.EPOLLIN | select.EPOLLOUT)
+                if not handle.full:
+                    handle.full = True
+                    self._epoll.modify(handle.socket, select.EPOLLIN | select.EPOLLOUT)
                 return
             except OSError:
                 pass  # it died; what it sent before is still to be read, then comes the news
             handle.outbox.popleft()
             for descriptor in descriptors:
                 os.close(descriptor)
+        if handle.full:
+            handle.full = False
+            self._epoll.modify(handle.socket, select.EPOLLIN)
 
     # what happens
 
@@ -302,7 +332,7 @@ class ProcessCluster:
                 if handle is not None:
                     self._listen(handle, reports)
                 elif descriptor == self._control.fileno():
-                    self._renew_nursery()
+                    self._hear_nursery()
                 else:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._woken, 4096)
@@ -313,8 +343,6 @@ class ProcessCluster:
     def _listen(self, handle: _Handle, reports: list[Report]) -> None:
         if handle.outbox:
             self._flush(handle)
-            if not handle.outbox:
-                self._epoll.modify(handle.socket, select.EPOLLIN)
         receive, buffer = handle.socket.recv_into, self._buffer
         try:
             for _ in range(_BATCH):
@@ -382,9 +410,7 @@ class ProcessCluster:
         for handle in self._numbers.values():
             memory.detach(handle.arena.memory)
             handle.socket.close()
-            for _, _, descriptors in handle.outbox:
-                for descriptor in descriptors:
-                    os.close(descriptor)
+            handle.discard()
         self._epoll.close()
         for descriptor in (self._woken, self._wake, self._board_fd, self._state_fd):
             os.close(descriptor)

@@ -3,6 +3,7 @@
 Python code takes turns, so nothing gets faster; but rounds, purges and losses are the same as anywhere.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
@@ -16,6 +17,9 @@ from echelon.clusters.pace import Pace, paces
 from echelon.plan import Task
 from echelon.profile import Profile
 
+log = logging.getLogger("echelon.clusters")
+
+_GRACE_S = 10.0  # what a part may still take when its cluster is closed
 _ALL = 1 << 62  # a round after all rounds
 _Order = tuple[int, float, Work, Any, tuple[Task, ...]]  # round, start, work, state, tasks
 
@@ -107,10 +111,14 @@ class ThreadCluster:
         for worker in self._threads.values():
             worker.inbox.put(None)
         for worker in self._threads.values():
-            worker.thread.join()
+            worker.thread.join(_GRACE_S)
+            if worker.thread.is_alive():
+                log.warning("%s is still at a part that does not end; it is left to itself", worker.thread.name)
 
 
 class _Worker(LaneWorker):
+    keeps = True
+
     def __init__(self, cluster: ThreadCluster, number: int, place: int, pace: Pace | None) -> None:
         super().__init__(pace)
         self.number, self.place, self.killed = number, place, False
@@ -120,9 +128,15 @@ class _Worker(LaneWorker):
 
     def _serve(self) -> None:
         self._cluster.reports.put(Up(self.number, self.place))
-        self.run()
-        if self.killed:
-            self._cluster.reports.put(Down(self.number, self.place, "killed"))
+        reason = "killed"
+        try:
+            self.run()
+        except BaseException as error:
+            self.killed, reason = True, f"its thread ended: {error!r}"
+            raise
+        finally:
+            if self.killed:
+                self._cluster.reports.put(Down(self.number, self.place, reason))
 
     def over(self) -> int:
         return _ALL if self.killed else self._cluster.over

@@ -10,8 +10,6 @@ from echelon.clusters import Work
 from echelon.codes import Code
 from echelon.errors import ArgumentError
 
-MOST_ITERATIONS = 10**9
-
 
 class IterativeJob(ABC):
     """An iterative computation that is submitted to a stream.

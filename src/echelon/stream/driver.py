@@ -81,7 +81,7 @@ class Running:
 class RoundSeen:
     """A round as it went, for records and estimates: times in seconds since the stream opened.
 
-    start, end: when its lanes went out, and when the last message that it needed came.
+    start, end: when its state went out, and when the last message that it needed came.
     messages: (worker, slot, row, arrival, seconds at the task).
     """
 
@@ -136,8 +136,11 @@ class Driver:
         self._timer: tuple[float, int, int] | None = None
         self._seen: RoundSeen | None = None
         self._finished_rounds: list[RoundSeen] = []
-        self._last_job = -1
         self._stop = False
+
+    def watch(self, observer: Observer) -> None:
+        """Tell one more observer from now on; from any thread."""
+        self.order(lambda: self._observers.append(observer))
 
     def now(self) -> float:
         """Return seconds since the stream opened."""
@@ -259,9 +262,10 @@ class Driver:
             if not running.loaded:
                 self._cluster.load(running.number, running.job.work(running.code))
                 running.loaded = True
-                if running.number != self._last_job:
-                    self._last_job = running.number
-                    self.pacing.new_job()
+                self._tidy()  # what the job before showed is its own
+                self.pacing.new_job()
+            elif not self.pacing.known:
+                self._tidy()  # the first round is there to be learnt from
             start = self.now()
             self._cluster.broadcast(round, running.number, running.job.request(running.state))
             plan = self._plan(running, tuple(self.places[worker] for worker in workers))
@@ -312,13 +316,13 @@ class Driver:
             running.state = state
             running.iteration += 1
             finished = running.job.finished(running.state, running.iteration)
+            for observer in self._observers:
+                observer.stepped(running, finished)
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
         finally:
             self._drop_messages()
         self._finished_rounds.append(seen)
-        for observer in self._observers:
-            observer.stepped(running, finished)
         return Updated(self.now(), round, finished)
 
     def _combined(self, slot: int, stacked: bool) -> Any:

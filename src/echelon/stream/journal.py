@@ -56,12 +56,18 @@ class Journal:
             self._base.execute("BEGIN IMMEDIATE")
             self._base.execute("COMMIT")
         except sqlite3.Error as error:
-            raise ArgumentError(f"journal: {str(path)!r} is not allowed; {error}") from None
+            held = "; another stream holds it" if "locked" in str(error) else ""
+            raise ArgumentError(f"journal: {str(path)!r} is not allowed; {error}{held}") from None
 
     def submitted(self, job: IterativeJob) -> int:
         """Keep a job and return its number, which no job in this journal had before."""
         blob = cloudpickle.dumps(job, protocol=5)
-        number = self._base.execute("INSERT INTO jobs (job) VALUES (?)", (blob,)).lastrowid
+        try:
+            number = self._base.execute("INSERT INTO jobs (job) VALUES (?)", (blob,)).lastrowid
+        except (sqlite3.Error, OverflowError) as error:
+            raise ArgumentError(
+                f"job: {len(blob)} bytes can't be kept in the journal ({error}); let workers load large data (load=)"
+            ) from None
         assert number is not None
         return number
 
@@ -74,11 +80,18 @@ class Journal:
 
     def delivered(self, number: int) -> None:
         """Mark a job as handed over."""
-        self._base.execute("UPDATE jobs SET status = 'delivered' WHERE number = ? AND status = 'finished'", (number,))
+        self._base.execute(
+            "UPDATE jobs SET status = 'delivered', job = x'' WHERE number = ? AND status = 'finished'", (number,)
+        )
 
     def dropped(self, number: int) -> None:
         """Mark a job as failed or cancelled: it is not tried again."""
-        self._base.execute("UPDATE jobs SET status = 'dropped' WHERE number = ?", (number,))
+        self._base.execute("UPDATE jobs SET status = 'dropped', job = x'' WHERE number = ?", (number,))
+
+    def taken(self) -> int:
+        """Return how many jobs the journal ever took in."""
+        count: int = self._base.execute("SELECT COUNT(*) FROM jobs").fetchone()[0]
+        return count
 
     def undelivered(self) -> Iterator[Kept]:
         """Yield the jobs that are still to be delivered, in order of arrival."""

@@ -20,7 +20,6 @@ JUMP = 2.0  # a speed that changes by more than this, twice in a row, is believe
 RESCALE = 1.5  # a job whose parts take so much more or less time than those before is other work
 DRIFT = 1.15  # how much a speed must have changed for another split to be thought of
 GAIN = 0.02  # share of an iteration that another split must save
-THINK = 2  # rounds after which another split is thought of
 PROBE = 16  # rounds after which workers that get nothing are tried again
 GAMMA = 1.0  # of Theorem 2's metric
 
@@ -56,7 +55,6 @@ class Pacing:
         self._jumps = np.zeros(places, dtype=int)
         self.expected: float | None = None  # time of a round with the last split, if every task took its mean
         self._rescale = False
-        self._thought = 0
         self._last: tuple[tuple[int, ...], int, IntArray, FloatArray] | None = None  # places, job, counts, means then
 
     @property

@@ -18,7 +18,7 @@ class Recorder(Observer):
 
     def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
         try:
-            self._file = path.open("w", encoding="utf-8", buffering=1)  # a line is on disk when it is written
+            self._file = path.open("w", encoding="utf-8", buffering=1)  # a line is out of our hands when it is written
         except OSError as error:
             raise ArgumentError(f"record: {str(path)!r} is not allowed; {error.strerror}") from None
         names = list(names) if names is not None else [f"worker {place + 1}" for place in range(places)]

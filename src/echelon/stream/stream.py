@@ -5,6 +5,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from echelon.master import Cancelled, Outcome
 from echelon.profile import Profile
 from echelon.seeds import place_generator
 from echelon.splits import SPLITS
-from echelon.stream.display import show
+from echelon.stream.display import Display, show
 from echelon.stream.driver import Driver, Observer, RoundSeen, Running
 from echelon.stream.handle import Delivery, Handle, JobFailed
 from echelon.stream.journal import Journal
@@ -32,6 +33,7 @@ log = logging.getLogger("echelon.stream")
 
 PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
+_TURN_S = 0.1  # how long an asynchronous loop waits at a time
 _DECODER_LIMIT = 1e12  # the job's tolerance decides, and not the decoder
 
 
@@ -89,13 +91,15 @@ class Stream:
         self._next = 0
         self._closed = False
         self._broken: BaseException | None = None
+        self._journal: Journal | None = None
         self._cluster = _started(cluster, workers, profile, emulate, self.seed)
         try:
             places = self._cluster.workers
             if profile is not None and len(profile.workers) != places:
                 raise ArgumentError(f"profile: {len(profile.workers)} workers; must be {places}, as the cluster has")
             pacing = Pacing(places, split, None if profile is None else profile.speeds, adapt=adapt)
-            self._journal = None if journal is None else Journal(Path(journal))
+            if journal is not None:
+                self._journal = Journal(Path(journal))
             observers: list[Observer] = [_Deliverer(self)]
             if record is not None:
                 names = None if profile is None else profile.names
@@ -103,20 +107,32 @@ class Stream:
             self._driver = Driver(self._cluster, pacing, observers, patience=patience_s)
         except BaseException:
             self._cluster.close()
+            if self._journal is not None:
+                self._journal.close()
             raise
         self._observers = observers
-        self._display = show(self._driver, self._outstanding, progress)
-        if self._display is not None:
-            observers.append(self._display)
+        self._display: Display | None = None
         self._thread = Thread(target=self._drive, name="echelon-stream", daemon=True)
         self._thread.start()
-        self._await_workers()
-        self.resumed = self._resume()
+        try:
+            self._display = show(self._driver, self._outstanding, progress)
+            if self._display is not None:
+                self._driver.watch(self._display)
+            self._await_workers()
+            self.resumed = self._resume()
+        except BaseException:
+            self.close(wait=False)
+            raise
 
     @property
     def workers(self) -> int:
         """How many places for workers there are."""
         return self._cluster.workers
+
+    @property
+    def taken(self) -> int:
+        """How many jobs the journal ever took in, those of earlier runs included; 0 without a journal."""
+        return 0 if self._journal is None else self._journal.taken()
 
     def _await_workers(self) -> None:
         """Wait until all workers are there: a first round with only some of them would be a slow one."""
@@ -136,12 +152,13 @@ class Stream:
             self._driver.run()
         except BaseException as error:
             log.exception("the stream broke down")
-            self._broken = error
             with self._changed:
-                for handle in self._handles.values():
-                    handle.future.set_exception(ClusterError(f"the stream broke down: {error}"))
+                self._broken = error
+                left = list(self._handles.values())
                 self._handles.clear()
                 self._changed.notify_all()
+            for handle in left:
+                handle.future.set_exception(ClusterError(f"the stream broke down: {error}"))
         finally:
             self._cluster.close()
 
@@ -153,20 +170,28 @@ class Stream:
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be a SumJob, a LinearJob or the like")
         self._coded(job)  # may take a while the first time
         with self._entering:  # so that jobs reach the master in the order of their numbers
-            if self._broken is not None:
-                raise ClusterError(f"the stream broke down: {self._broken}") from self._broken
+            self._check_whole()
             if self._closed:
                 raise ClusterError("this stream is closed: it takes no more jobs")
-            number = self._journal.submitted(job) if self._journal is not None else self._next
-            name = f"job {number}" if job.name is None else job.name
             # a copy: the job's own state stays as it is, so that it can be submitted again
-            return self._enter(number, name, job, deepcopy(job.state), 0)
+            state = deepcopy(job.state)
+            number = self._journal.submitted(job) if self._journal is not None else self._next
+            return self._enter(number, job, state)
 
-    def _enter(self, number: int, name: str, job: IterativeJob, state: Any, iteration: int) -> Handle:
-        running = Running(number, name, job, *self._coded(job), state, self._driver.now(), iteration)
+    def _check_whole(self) -> None:
+        if self._broken is not None:
+            what = "; what the journal holds goes on when it is opened again" if self._journal is not None else ""
+            raise ClusterError(f"the stream broke down: {self._broken}{what}") from self._broken
+
+    def _enter(
+        self, number: int, job: IterativeJob, state: Any, iteration: int = 0, error: float = 0.0
+    ) -> Handle:  # fmt: skip
+        name = f"job {number}" if job.name is None else job.name
+        running = Running(number, name, job, *self._coded(job), state, self._driver.now(), iteration, error)
         handle = Handle(number, name, job.iterations, self._cancel)
         handle.iteration = iteration
         with self._changed:
+            self._check_whole()
             self._next = max(self._next, number + 1)
             self._handles[number] = handle
         self._driver.order(partial(self._driver.submit, running))
@@ -187,8 +212,8 @@ class Stream:
             return []
         handles = []
         for kept in self._journal.undelivered():
-            name = f"job {kept.number}" if kept.job.name is None else kept.job.name
             if kept.finished:
+                name = f"job {kept.number}" if kept.job.name is None else kept.job.name
                 handle = Handle(kept.number, name, kept.job.iterations, self._cancel)
                 handle.iteration = kept.iteration
                 delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
@@ -198,7 +223,7 @@ class Stream:
                     self._ready.append(delivery)
                 handles.append(handle)
             else:
-                handles.append(self._enter(kept.number, name, kept.job, kept.state, kept.iteration))
+                handles.append(self._enter(kept.number, kept.job, kept.state, kept.iteration, kept.error))
         return handles
 
     def _cancel(self, number: int) -> None:
@@ -211,28 +236,40 @@ class Stream:
 
         Each is yielded once, to whichever loop asks first. With a journal, it is marked as delivered just before.
         """
-        while (delivery := self._take(wait=True)) is not None:
-            yield delivery
+        while self._ready_or_nothing(None):
+            delivery = self._take()
+            if delivery is not None:
+                yield delivery
 
     def __iter__(self) -> Iterator[Delivery]:
         return self.deliveries()
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
-        while (delivery := await asyncio.to_thread(self._take, True)) is not None:
-            yield delivery
+        # only the waiting is done in another thread, and in short turns: who stops iterating loses nothing
+        while await asyncio.to_thread(self._ready_or_nothing, _TURN_S):
+            delivery = self._take()
+            if delivery is not None:
+                yield delivery
 
-    def _take(self, wait: bool) -> Delivery | None:
+    def _ready_or_nothing(self, timeout_s: float | None) -> bool:
+        """Wait for a delivery, or until none is to be expected; return whether one is."""
         with self._changed:
-            while wait and not self._ready and self._handles:
-                self._changed.wait()
-            if self._broken is not None and not self._ready:
-                raise ClusterError(f"the stream broke down: {self._broken}") from self._broken
+            self._changed.wait_for(lambda: self._ready or not self._handles, timeout_s)
+            if not self._ready:
+                self._check_whole()
+            return bool(self._ready or self._handles)
+
+    def _take(self) -> Delivery | None:
+        """Return the next delivery, if one is there, marked as delivered before it leaves the queue."""
+        with self._changed:
             if not self._ready:
                 return None
-            delivery = self._ready.popleft()
-        if self._journal is not None:
-            self._journal.delivered(delivery.number)
-        return delivery
+            delivery = self._ready[0]
+            if self._journal is not None:
+                if self._closed:
+                    raise ClusterError("the stream is closed: open its journal again for what was not taken")
+                (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
+            return self._ready.popleft()
 
     def _outstanding(self) -> list[Handle]:
         with self._changed:
@@ -241,7 +278,7 @@ class Stream:
     def _ended(self, running: Running, outcome: Outcome, error: str) -> None:
         """Take in the end of a job; in the driver's thread."""
         failed = None if outcome is not Outcome.FAILED else JobFailed(f"{running.name}: {error}")
-        if self._journal is not None and outcome is not Outcome.DONE:
+        if self._journal is not None and outcome is Outcome.CANCELLED:
             self._journal.dropped(running.number)
         with self._changed:
             handle = self._handles.pop(running.number)
@@ -251,12 +288,14 @@ class Stream:
                 handle.name, running.number, result, failed, delay, running.iteration, running.error
             )  # fmt: skip
             handle.iteration = running.iteration
-            if outcome is Outcome.CANCELLED:
-                handle.drop()
-            else:
-                handle.future.set_result(delivery)
+            if outcome is not Outcome.CANCELLED:
                 self._ready.append(delivery)
             self._changed.notify_all()
+        # outside of the lock: whoever waits for the future may do anything
+        if outcome is Outcome.CANCELLED:
+            handle.drop()
+        else:
+            handle.future.set_result(delivery)
         log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delay, running.iteration)
 
     def _stepped(self, running: Running, finished: bool) -> None:
@@ -277,20 +316,27 @@ class Stream:
             if self._closed:
                 return
             self._closed = True
-        self._driver.stop()
-        self._thread.join()
+        with ExitStack() as ends:
+            ends.callback(self._drop_all)
+            if self._journal is not None:
+                ends.callback(self._journal.close)
+            if self._display is not None:
+                ends.callback(self._display.close)
+            for observer in self._observers:
+                if isinstance(observer, Recorder):
+                    ends.callback(observer.close)
+            self._driver.stop()
+            self._thread.join()
+        if wait:
+            self._check_whole()
+
+    def _drop_all(self) -> None:
         with self._changed:
-            for handle in self._handles.values():
-                handle.drop()
+            left = list(self._handles.values())
             self._handles.clear()
             self._changed.notify_all()
-        for observer in self._observers:
-            if isinstance(observer, Recorder):
-                observer.close()
-        if self._display is not None:
-            self._display.close()
-        if self._journal is not None:
-            self._journal.close()
+        for handle in left:
+            handle.drop()
 
     def __enter__(self) -> "Stream":
         return self
@@ -306,6 +352,7 @@ class _Deliverer(Observer):
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._starved = -1
 
     def stepped(self, running: Running, finished: bool) -> None:
         self._stream._stepped(running, finished)
@@ -319,7 +366,10 @@ class _Deliverer(Observer):
             self._stream._changed.notify_all()
 
     def starved(self, job: int) -> None:
-        log.warning("no worker is left for job %d; it goes on when one joins", job)
+        # once a job: workers that come and go all the time would fill the log
+        if job != self._starved:
+            self._starved = job
+            log.warning("no worker is left for job %d; it goes on when one joins", job)
 
     def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
         log.info("worker %d (place %d) is lost: %s", worker, place, reason)
