@@ -109,3 +109,14 @@ def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
         ec.plan_law(plan, example2)
     with pytest.raises(ec.NoClosedForm):
         ec.plan_law(ec.schemes.any_k([11] * 5, 50), example2, laws=ec.delays.fit("pareto", 1.0, 1.0))
+
+
+def test_an_unstable_stream_that_is_sampled_has_no_delay_and_no_warning():
+    times = {"times": np.random.default_rng(1).exponential(1e-3, 200).tolist()}
+    workers = [ec.Worker(name, mean=1e-3, std=1e-3, link=0.01, law="trace", parameters=times) for name in "ab"]
+    job = ec.Job(critical=50, redundancy=1.1, iterations=10, arrivals=ec.Arrivals.poisson(2000.0))
+    crowded = ec.Profile(job, workers)
+    found = ec.predict(ec.schemes.any_k(ec.split_rows(crowded).counts, 50), crowded)
+    assert found.method == "sampled"
+    assert not found.stable
+    assert not np.isfinite(found.delay)

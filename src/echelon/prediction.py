@@ -153,7 +153,9 @@ class _Moments:
         return "sampled" if self.bounds is None else "exact"
 
     def spread_of(self, slopes: FloatArray) -> float:
-        """Return what a quantity with these derivatives may be off by."""
+        """Return what a quantity with these derivatives may be off by; nan where it has none."""
+        if not np.isfinite(slopes).all():
+            return float("nan")
         if self.bounds is not None:
             return float(np.abs(slopes) @ self.bounds)
         assert self.covariance is not None

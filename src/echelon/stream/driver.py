@@ -82,6 +82,7 @@ class RoundSeen:
     """A round as it went, for records and estimates: times in seconds since the stream opened.
 
     start, end: when its state went out, and when the last message that it needed came.
+    loading: whether its workers had to load the job's work first.
     messages: (worker, slot, row, arrival, seconds at the task).
     """
 
@@ -90,6 +91,7 @@ class RoundSeen:
     iteration: int
     start: float
     end: float = 0.0
+    loading: bool = False
     plan: Plan | None = None
     workers: tuple[int, ...] = ()
     messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
@@ -258,8 +260,9 @@ class Driver:
         """Plan a round and tell the cluster what it is computed from."""
         # by place, so that one who takes another's place takes its rows, too
         workers = tuple(sorted(workers, key=self.places.__getitem__))
+        loading = not running.loaded
         try:
-            if not running.loaded:
+            if loading:
                 self._cluster.load(running.number, running.job.work(running.code))
                 running.loaded = True
                 self._tidy()  # what the job before showed is its own
@@ -271,7 +274,9 @@ class Driver:
             plan = self._plan(running, tuple(self.places[worker] for worker in workers))
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
-        self._seen = RoundSeen(running.number, round, running.iteration, start, plan=plan, workers=workers)
+        self._seen = RoundSeen(
+            running.number, round, running.iteration, start, loading=loading, plan=plan, workers=workers
+        )
         return Planned(self.now(), round, plan, workers, (running.code,))
 
     def _plan(self, running: Running, places: tuple[int, ...]) -> Plan:
@@ -375,7 +380,8 @@ class Driver:
             last = came[-1][3] if came else seen.start + self.pacing.link(place)
             if len(came) < len(lane):
                 busy += max(0.0, seen.end - last)  # it was at a task that the purge cut short
-            link = max(0.0, came[0][3] - seen.start - came[0][4]) if came else None
+            # a first message that had to wait for the work to be loaded tells nothing of the link
+            link = max(0.0, came[0][3] - seen.start - came[0][4]) if came and not seen.loading else None
             if busy > 0:
                 found.append(Seen(place, busy, done, link))
         return found
