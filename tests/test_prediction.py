@@ -113,7 +113,7 @@ def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
 
 def test_an_unstable_stream_that_is_sampled_has_no_delay_and_no_warning():
     times = {"times": np.random.default_rng(1).exponential(1e-3, 200).tolist()}
-    workers = [ec.Worker(name, mean=1e-3, std=1e-3, link=0.01, law="trace", parameters=times) for name in "ab"]
+    workers = [ec.Worker(name, mean=1e-3, std=1e-3, link=0.01, law="trace", parameters=times) for name in "a"]
     job = ec.Job(critical=50, redundancy=1.1, iterations=10, arrivals=ec.Arrivals.poisson(2000.0))
     crowded = ec.Profile(job, workers)
     found = ec.predict(ec.schemes.any_k(ec.split_rows(crowded).counts, 50), crowded)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -393,6 +394,9 @@ def _started(
             raise ArgumentError("workers, emulate: not allowed beside a cluster that is started already")
         return cluster
     checks.one_of("cluster", cluster, CLUSTERS)
+    if cluster == "processes" and not sys.platform.startswith("linux"):
+        log.warning("worker processes need Linux; threads of this process are used instead")
+        cluster = "threads"
     if workers is None and emulate is None:
         workers = len(profile.workers) if profile is not None else os.cpu_count() or 1
     return CLUSTERS[cluster](workers, emulate=emulate, seed=seed)
