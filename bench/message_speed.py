@@ -5,53 +5,35 @@ Everybody does the same exchange: 55 tasks, 11 a worker, each of which returns a
 of its own, for some leave threads and settings behind that slow down whoever comes after them.
 """
 
-import logging
 import os
 import socket
-import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from multiprocessing import get_context
 from typing import NoReturn
-from unittest import mock
 
 import numpy as np
 
+from bench.exchange import NEEDED, TASKS, WARM_UP, WORKERS, Contender, Exchange, ready
 from bench.results import markdown_table
+from bench.rivals import OTHERS
 from echelon.clusters.base import Message, Up
 from echelon.clusters.memory import attach, create
 from echelon.clusters.processes import ProcessCluster
 from echelon.plan import Task
 from echelon.profile import Arrivals, Job, Profile, Worker
 
-WORKERS, TASKS, NEEDED = 5, 11, 50
 LENGTHS = {1: "8 B", 10_000: "80 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
 LANES = [[Task(slot=0, row=TASKS * place + i) for i in range(TASKS)] for place in range(WORKERS)]
 MEANS_MS, LINK_MS = (5.03, 5.23, 5.47, 5.71, 6.01), 1.0  # primes of 10 µs: no two messages are due at once
-EMULATED_ROUNDS, WARM_UP, TURNS = 100, 5, 4
-OBJECT_STORE = 2 << 30
+EMULATED_ROUNDS, TURNS = 100, 4
 
 Times = dict[tuple[str, int], list[float]]  # seconds of each round, by contender and length
-Exchange = Callable[[int], int]  # does one round with results of this length; returns how many numbers it brought
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
-    """Who takes part, by which package, how it is driven, and for how many rounds at each length."""
-
-    name: str
-    package: str
-    open: Callable[[], AbstractContextManager[Exchange]]
-    rounds: dict[int, int]
-    how: str
-    warm_up: int = WARM_UP
 
 
 def report() -> str:
@@ -59,16 +41,6 @@ def report() -> str:
 
 
 # what workers hold and do
-
-
-@cache
-def ready(length: int) -> np.ndarray:
-    """Return the worker's array, the same one each time."""
-    return np.ones(length)
-
-
-def task(length: int, number: int) -> np.ndarray:
-    return ready(length)
 
 
 class ReadyWork:
@@ -82,14 +54,6 @@ class ReadyWork:
 
     def part(self, state: np.ndarray, part: int) -> np.ndarray:
         return ready(self.length)
-
-
-class Streamer:
-    """Ray's actor."""
-
-    def stream(self, length: int) -> Iterator[np.ndarray]:
-        for number in range(TASKS):
-            yield task(length, number)
 
 
 # echelon
@@ -144,107 +108,6 @@ def _end(cluster: ProcessCluster, number: int, held: Sequence[Message]) -> None:
     cluster.purge(number)
     for message in held:
         cluster.release(message)
-
-
-# the others
-
-
-@contextmanager
-def _ray() -> Iterator[Exchange]:
-    import ray
-
-    with (
-        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
-        mock.patch.dict(os.environ, RAY_USAGE_STATS_ENABLED="0"),
-    ):
-        try:
-            ray.init(
-                num_cpus=WORKERS,
-                include_dashboard=False,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                object_store_memory=OBJECT_STORE,
-                _temp_dir=folder,
-            )
-            actors = [ray.remote(Streamer).options(num_cpus=1).remote() for _ in range(WORKERS)]
-            yield partial(_ray_exchange, actors)
-        finally:
-            ray.shutdown()
-
-
-def _ray_exchange(actors: Sequence, length: int) -> int:
-    import ray
-
-    streams = [actor.stream.options(num_returns="streaming").remote(length) for actor in actors]
-    references = []
-    while len(references) < NEEDED:
-        (stream,), _ = ray.wait(streams, num_returns=1, fetch_local=False)
-        reference = next(stream, None)
-        if reference is None:
-            streams.remove(stream)
-        else:
-            references.append(reference)
-    return sum(result.size for result in ray.get(references))
-
-
-@contextmanager
-def _dask() -> Iterator[Exchange]:
-    from distributed import Client, LocalCluster
-
-    warnings.filterwarnings("ignore", message="Port 8787 is already in use", category=UserWarning)
-    with (
-        tempfile.TemporaryDirectory(prefix="dask-", ignore_cleanup_errors=True) as folder,
-        LocalCluster(
-            n_workers=WORKERS,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            local_directory=folder,
-        ) as cluster,
-        Client(cluster, direct_to_workers=True) as client,
-    ):
-        yield partial(_dask_exchange, client, [worker.worker_address for worker in cluster.workers.values()])
-
-
-def _dask_exchange(client, addresses: Sequence[str], length: int) -> int:
-    from distributed import as_completed
-
-    futures = [
-        future
-        for address in addresses
-        for future in client.map(partial(task, length), range(TASKS), workers=address, pure=False)
-    ]
-    held = []
-    for _, result in as_completed(futures, with_results=True):
-        held.append(result)
-        if len(held) == NEEDED:
-            break
-    client.cancel([future for future in futures if not future.done()])
-    return sum(result.size for result in held)
-
-
-@contextmanager
-def _loky() -> Iterator[Exchange]:
-    from joblib.externals.loky import get_reusable_executor
-
-    executor = get_reusable_executor(max_workers=WORKERS)
-    try:
-        yield partial(_loky_exchange, executor)
-    finally:
-        executor.shutdown(wait=True, kill_workers=True)
-
-
-def _loky_exchange(executor, length: int) -> int:
-    futures = [executor.submit(task, length, number) for number in range(WORKERS * TASKS)]
-    held = []
-    for future in as_completed(futures):
-        held.append(future.result())
-        if len(held) == NEEDED:
-            break
-    for future in futures:
-        future.cancel()
-    return sum(result.size for result in held)
 
 
 # bare operations
@@ -337,34 +200,6 @@ LIMITS = [
         how="8 MB out of shared memory by `numpy.copyto`",
     ),
 ]
-OTHERS = [
-    Contender(
-        name="Ray",
-        package="ray",
-        open=_ray,
-        rounds={1: 200, 10_000: 120, 1_000_000: 20},
-        how="five actors with streaming generators; `ray.wait` over the generators, one `ray.get` for the 50 "
-        "references, the rest forgotten with its generator",
-        warm_up=40,  # its object store becomes quicker for so long
-    ),
-    Contender(
-        name="Dask",
-        package="distributed",
-        open=_dask,
-        rounds={1: 60, 10_000: 48, 1_000_000: 12},
-        how="`LocalCluster`; one `client.map` a worker, pinned to it (quicker than 55 `submit`), "
-        "`as_completed(with_results=True)` straight from the workers, the rest cancelled",
-    ),
-    Contender(
-        name="loky",
-        package="joblib",
-        open=_loky,
-        rounds={1: 160, 10_000: 100, 1_000_000: 8},
-        how="`get_reusable_executor`; 55 `submit`, `as_completed`, the rest cancelled; tasks go to any worker",
-    ),
-]
-
-
 # measurement
 
 

@@ -11,7 +11,7 @@ import pytest
 import echelon as ec
 from echelon.cli import main
 from echelon.delays import task_laws
-from echelon.stream.recorded import TracedWorker
+from echelon.stream.traced import TracedWorker
 from tests.conftest import ROOT
 from tests.stream.test_recorded import exponential, purged_run
 

@@ -8,7 +8,8 @@ from echelon import trees
 from echelon.clusters import Message, Up
 from echelon.codes import Decoder, uncoded
 from echelon.jobs import SumJob
-from echelon.stream.driver import Driver, Observer, Running
+from echelon.stream.driver import Driver
+from echelon.stream.observer import Observer, Running
 from echelon.stream.pacing import Pacing
 
 ROUNDS = 100_000

@@ -15,20 +15,10 @@ from echelon.master import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.seeds import place_generator
 from echelon.stream import Record, read_record
-from echelon.stream.driver import RoundSeen
+from echelon.stream.observer import RoundSeen
 from echelon.stream.record import RecordedRound, Recorder
-from echelon.stream.recorded import (
-    ENOUGH_GAPS,
-    busy,
-    iterations,
-    kaplan_meier,
-    links,
-    quantiles,
-    record_timeline,
-    span,
-    tasks_seen,
-    traced,
-)
+from echelon.stream.recorded import busy, iterations, links, record_timeline, span, tasks_seen
+from echelon.stream.traced import ENOUGH_GAPS, kaplan_meier, quantiles, traced
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")

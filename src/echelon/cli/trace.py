@@ -15,7 +15,7 @@ from echelon.files import write_profile
 from echelon.profile import Job
 from echelon.seeds import generators
 from echelon.stream import read_record
-from echelon.stream.recorded import Traced, traced
+from echelon.stream.traced import Traced, traced
 
 
 def trace(

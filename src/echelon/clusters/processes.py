@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 from echelon import checks, trees
 from echelon.clusters import frames, memory, shipping
 from echelon.clusters.base import Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import paces
 from echelon.errors import ClusterError
 from echelon.plan import Task
@@ -38,25 +38,6 @@ _EARLY = 3  # deaths in a row, before it was ready, after which a place is respa
 _SLOWEST_S = 30.0
 _ALL = 1 << 62  # a round after all rounds
 _BUFFER = 1 << 20
-
-
-class _Handle:
-    """The master's end of one worker."""
-
-    def __init__(self, number: int, place: int, link: socket.socket, arena: memory.Arena) -> None:
-        self.number, self.place, self.socket, self.arena = number, place, link, arena
-        self.pid = 0
-        self.up = False
-        self.told = 0  # the last round whose state it has
-        self.outbox: deque[tuple[int, bytes, list[int]]] = deque()  # round (0: of none), frame, descriptors
-        self.full = False  # whether its socket had no room, and it is watched for room
-
-    def discard(self) -> None:
-        """Drop what was not sent."""
-        for _, _, descriptors in self.outbox:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        self.outbox.clear()
 
 
 class ProcessCluster:
@@ -86,8 +67,8 @@ class ProcessCluster:
         self._epoll = select.epoll()
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._epoll.register(self._woken, select.EPOLLIN)
-        self._handles: dict[int, _Handle] = {}  # by descriptor
-        self._numbers: dict[int, _Handle] = {}
+        self._handles: dict[int, Mailbox] = {}  # by descriptor
+        self._numbers: dict[int, Mailbox] = {}
         self._works: dict[int, tuple[int, bytes]] = {}  # descriptor and frame
         self._state: tuple[int, int, bytes, list[tuple[int, int]]] = (0, 0, b"", [])
         self._buffer = memoryview(bytearray(frames.FRAME))
@@ -135,7 +116,7 @@ class ProcessCluster:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         arena_fd = memory.create("echelon-results", memory.RESERVED)
-        handle = _Handle(self._next, place, ours, memory.Arena(arena_fd))
+        handle = Mailbox(self._next, place, ours, memory.Arena(arena_fd), self._epoll)
         self._next += 1
         order = pickle.dumps((place, self._paces[place]))
         order_fd = memory.create("echelon-order", len(order))
@@ -153,12 +134,12 @@ class ProcessCluster:
         for key in self._works:
             self._send_work(handle, key)
 
-    def _greet(self, handle: _Handle, pid: int) -> Up:
+    def _greet(self, handle: Mailbox, pid: int) -> Up:
         handle.pid, handle.up = pid, True
         self._births += 1
         return Up(handle.number, handle.place)
 
-    def _lose(self, handle: _Handle) -> list[Report]:
+    def _lose(self, handle: Mailbox) -> list[Report]:
         self._epoll.unregister(handle.socket)
         del self._handles[handle.socket.fileno()], self._numbers[handle.number]
         handle.socket.close()
@@ -230,16 +211,16 @@ class ProcessCluster:
         for handle in self._numbers.values():
             self._send_work(handle, key)
 
-    def _send_work(self, handle: _Handle, key: int) -> None:
+    def _send_work(self, handle: Mailbox, key: int) -> None:
         descriptor, frame = self._works[key]
-        self._send(handle, 0, frame, [os.dup(descriptor)])
+        handle.send(0, frame, [os.dup(descriptor)])
 
     def unload(self, key: int) -> None:
         """Forget a job's work; its memory is gone when the last worker has forgotten it, too."""
         descriptor, _ = self._works.pop(key)
         os.close(descriptor)
         for handle in self._numbers.values():
-            self._send(handle, 0, frames.pack_short(frames.UNLOAD, 0, key), [])
+            handle.send(0, frames.pack_short(frames.UNLOAD, 0, key))
         self._states.forget()
 
     def _being_read(self, round: int) -> bool:
@@ -265,6 +246,7 @@ class ProcessCluster:
         handle = self._numbers.get(worker)
         if handle is None:
             return  # it died, and the news is on its way
+        handle.forget(self._board.over())
         of_state, key, pickled, places = self._state
         assert of_state == round, "broadcast before assign"
         # lanes that go out with the round begin with it, all at once; those given out later begin now
@@ -276,41 +258,11 @@ class ProcessCluster:
             else:
                 frame = frames.pack_lane(round, key, start, some, pickled, places)
                 handle.told = round
-            self._send(handle, round, frame, [])
+            handle.send(round, frame)
 
     def purge(self, round: int) -> None:
         """End a round: one store that every worker looks at between parts."""
         self._board.end(round)
-
-    def _send(self, handle: _Handle, round: int, frame: bytes, descriptors: list[int]) -> None:
-        """Send now, or keep for later what a busy worker has no room for; lanes of rounds that are over are dropped."""
-        if handle.outbox:
-            over = self._board.over()
-            handle.outbox = deque(entry for entry in handle.outbox if not 0 < entry[0] <= over)
-        handle.outbox.append((round, frame, descriptors))
-        self._flush(handle)
-
-    def _flush(self, handle: _Handle) -> None:
-        while handle.outbox:
-            _, frame, descriptors = handle.outbox[0]
-            try:
-                if descriptors:
-                    socket.send_fds(handle.socket, [frame], descriptors)
-                else:
-                    handle.socket.send(frame)
-            except BlockingIOError:
-                if not handle.full:
-                    handle.full = True
-                    self._epoll.modify(handle.socket, select.EPOLLIN | select.EPOLLOUT)
-                return
-            except OSError:
-                pass  # it died; what it sent before is still to be read, then comes the news
-            handle.outbox.popleft()
-            for descriptor in descriptors:
-                os.close(descriptor)
-        if handle.full:
-            handle.full = False
-            self._epoll.modify(handle.socket, select.EPOLLIN)
 
     # what happens
 
@@ -340,9 +292,9 @@ class ProcessCluster:
             if reports or (end is not None and time.monotonic() >= end):
                 return reports
 
-    def _listen(self, handle: _Handle, reports: list[Report]) -> None:
+    def _listen(self, handle: Mailbox, reports: list[Report]) -> None:
         if handle.outbox:
-            self._flush(handle)
+            handle.flush()
         receive, buffer = handle.socket.recv_into, self._buffer
         try:
             for _ in range(_BATCH):
@@ -356,7 +308,7 @@ class ProcessCluster:
         except ConnectionResetError:
             reports.extend(self._lose(handle))
 
-    def _report(self, handle: _Handle, frame: bytes) -> Report:
+    def _report(self, handle: Mailbox, frame: bytes) -> Report:
         if frame[0] == frames.RESULT:
             round, slot, row, seconds, form, offset, at = frames.unpack_result(frame)
             if offset == frames.NOWHERE:

@@ -4,8 +4,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from echelon.stream.driver import Driver, Observer, RoundSeen
+from echelon.stream.driver import Driver
 from echelon.stream.handle import Handle
+from echelon.stream.observer import Observer, RoundSeen
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,7 +8,7 @@ from typing import Any
 
 from echelon.errors import ArgumentError
 from echelon.master import Outcome
-from echelon.stream.driver import Observer, RoundSeen, Running
+from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -15,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from echelon import checks
-from echelon.clusters import CLUSTERS, Cluster
+from echelon.clusters import Cluster
 from echelon.codes import Code, Decoder
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob
@@ -24,11 +22,13 @@ from echelon.profile import Profile
 from echelon.seeds import place_generator
 from echelon.splits import SPLITS
 from echelon.stream.display import Display, show
-from echelon.stream.driver import Driver, Observer, RoundSeen, Running
+from echelon.stream.driver import Driver
 from echelon.stream.handle import Delivery, Handle, JobFailed
 from echelon.stream.journal import Journal
+from echelon.stream.observer import Observer, RoundSeen, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.record import Recorder
+from echelon.stream.starting import started
 
 log = logging.getLogger("echelon.stream")
 
@@ -93,7 +93,7 @@ class Stream:
         self._closed = False
         self._broken: BaseException | None = None
         self._journal: Journal | None = None
-        self._cluster = _started(cluster, workers, profile, emulate, self.seed)
+        self._cluster = started(cluster, workers, profile, emulate, self.seed)
         try:
             places = self._cluster.workers
             if profile is not None and len(profile.workers) != places:
@@ -377,26 +377,3 @@ class _Deliverer(Observer):
 
     def round_over(self, seen: RoundSeen) -> None:
         log.debug("job %d, iteration %d: %.4f s", seen.job, seen.iteration, seen.end - seen.start)
-
-
-def _started(
-    cluster: str | Cluster, workers: int | None, profile: Profile | None, emulate: Profile | None, seed: int
-) -> Cluster:
-    for name, value in (("profile", profile), ("emulate", emulate)):
-        if value is not None and not isinstance(value, Profile):
-            raise ArgumentError(f"{name}: {value!r} is not allowed; must be a Profile (see read_profile)")
-    if not isinstance(cluster, str):
-        if isinstance(cluster, type) or not hasattr(cluster, "poll"):
-            raise ArgumentError(
-                f"cluster: {cluster!r} is not allowed; must be a name ({', '.join(CLUSTERS)}) or a cluster"
-            )
-        if workers is not None or emulate is not None:
-            raise ArgumentError("workers, emulate: not allowed beside a cluster that is started already")
-        return cluster
-    checks.one_of("cluster", cluster, CLUSTERS)
-    if cluster == "processes" and not sys.platform.startswith("linux"):
-        log.warning("worker processes need Linux; threads of this process are used instead")
-        cluster = "threads"
-    if workers is None and emulate is None:
-        workers = len(profile.workers) if profile is not None else os.cpu_count() or 1
-    return CLUSTERS[cluster](workers, emulate=emulate, seed=seed)

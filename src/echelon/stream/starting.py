@@ -1,0 +1,36 @@
+"""The cluster that a stream is asked for, started."""
+
+import logging
+import os
+import sys
+
+from echelon import checks
+from echelon.clusters import CLUSTERS, Cluster
+from echelon.errors import ArgumentError
+from echelon.profile import Profile
+
+log = logging.getLogger("echelon.stream")
+
+
+def started(
+    cluster: str | Cluster, workers: int | None, profile: Profile | None, emulate: Profile | None, seed: int
+) -> Cluster:
+    """Return a cluster by its name, or the one that is given; where there is no Linux, threads instead of processes."""
+    for name, value in (("profile", profile), ("emulate", emulate)):
+        if value is not None and not isinstance(value, Profile):
+            raise ArgumentError(f"{name}: {value!r} is not allowed; must be a Profile (see read_profile)")
+    if not isinstance(cluster, str):
+        if isinstance(cluster, type) or not hasattr(cluster, "poll"):
+            raise ArgumentError(
+                f"cluster: {cluster!r} is not allowed; must be a name ({', '.join(CLUSTERS)}) or a cluster"
+            )
+        if workers is not None or emulate is not None:
+            raise ArgumentError("workers, emulate: not allowed beside a cluster that is started already")
+        return cluster
+    checks.one_of("cluster", cluster, CLUSTERS)
+    if cluster == "processes" and not sys.platform.startswith("linux"):
+        log.warning("worker processes need Linux; threads of this process are used instead")
+        cluster = "threads"
+    if workers is None and emulate is None:
+        workers = len(profile.workers) if profile is not None else os.cpu_count() or 1
+    return CLUSTERS[cluster](workers, emulate=emulate, seed=seed)
