@@ -23,6 +23,7 @@ HELLO, RESULT, RAISED = 11, 12, 13
 ENDED = 21
 
 _TASK = np.dtype([("slot", "<u4"), ("row", "<u4"), ("cost", "<f8")])
+_PACKED = struct.Struct("<IId")  # the same, one at a time
 _LANE = struct.Struct("<BBxxIQQdQQ")  # kind, has state, tasks, round, key, start, buffers, pickled bytes
 _LOAD = struct.Struct("<BxxxIQQ")  # kind, buffers, key, pickled bytes
 _BUFFER = struct.Struct("<QQ")  # offset, bytes
@@ -53,10 +54,10 @@ def pack_lane(
     buffers: Sequence[tuple[int, int]] = (),
 ) -> bytes:
     """Return a lane frame; `state` is pickled, its large arrays lie in the state memory at `buffers`."""
-    listed = np.array([(task.slot, task.row, task.cost) for task in tasks], dtype=_TASK)
+    listed = b"".join([_PACKED.pack(task.slot, task.row, task.cost) for task in tasks])
     pickled = state or b""
     head = _LANE.pack(LANE, state is not None, len(tasks), round, key, start, len(buffers), len(pickled))
-    return head + listed.tobytes() + b"".join(_BUFFER.pack(*buffer) for buffer in buffers) + pickled
+    return head + listed + b"".join(_BUFFER.pack(*buffer) for buffer in buffers) + pickled
 
 
 def unpack_lane(frame: bytes) -> LaneFrame:

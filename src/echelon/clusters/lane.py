@@ -41,6 +41,8 @@ class Lane:
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where the round is no longer wanted."""
         parts, coefficients = self._work.row(slot, row)
+        if len(parts) == 1 and coefficients[0] == 1:
+            return self._plain(parts[0])
         used: dict[int, tuple[bytes, list[NumberArray]]] = {}
         for part in parts:
             known = self._kept.get(part)
@@ -58,13 +60,21 @@ class Lane:
                     f"result: part {part} gave {other.decode()}, part {parts[0]} gave {form.decode()}; all parts must "
                     "give results of one shape and type"
                 )
-        if len(parts) == 1 and coefficients[0] == 1:
-            return results[0]
         out = self._allocate(form) if self._allocate is not None else None
         return form, [
             combine(coefficients[None], segments, None if out is None else out[i][None])[0]
             for i, segments in enumerate(zip(*(segments for _, segments in results), strict=True))
         ]
+
+    def _plain(self, part: int) -> tuple[bytes, list[NumberArray]] | None:
+        """Return a row that is a part."""
+        known = self._kept.get(part)
+        if known is None:
+            if not self._wanted():
+                return None
+            known = _flat(self._work.part(self._state, part), keep=self._own)
+            self._kept = {part: known}
+        return known
 
 
 def _holders(result: Any) -> int:
@@ -186,7 +196,7 @@ class LaneWorker(ABC):
         began = time.monotonic()
         due = None if self._pace is None else self._pace.due(cost)
         try:
-            found = self._lane.row(slot, row) if self.wanted() else None
+            found = self._lane.row(slot, row)
             if found is not None:
                 self.stage(*found)
         except BaseException:
