@@ -1,26 +1,12 @@
 """The command line as a user meets it: through `main`, with real files."""
 
 import json
-import sys
 
 import pytest
 
-from echelon.cli import main
 from tests.conftest import ROOT
 
 EXAMPLE = str(ROOT / "examples" / "example2.toml")
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        printed = capsys.readouterr()
-        return stopped.value.code or 0, printed.out, printed.err
-
-    return call
 
 
 def test_plan_of_example_2(run):

@@ -2,28 +2,14 @@
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
 
-from echelon.cli import main
 from tests.conftest import ROOT
 from tests.stream.test_recorded import exponential, purged_run
 
 PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        printed = capsys.readouterr()
-        return stopped.value.code or 0, printed.out, printed.err
-
-    return call
 
 
 @pytest.fixture

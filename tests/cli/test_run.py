@@ -1,13 +1,11 @@
 """`echelon run` and `echelon profile`, as a user calls them."""
 
 import json
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 
-from echelon.cli import main
 from echelon.files import read_profile
 from tests.conftest import ROOT
 
@@ -45,21 +43,9 @@ def file(tmp_path):
     return path
 
 
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 @pytest.mark.parametrize("name", ["listed", "one", "timed", "made"])
-def test_jobs_of_a_file_are_run_and_reported(monkeypatch, capsys, file, name):
-    code, out, _ = run(monkeypatch, capsys, "run", f"{file}:{name}", "--cluster", "threads", "--workers", 2, "--json")
+def test_jobs_of_a_file_are_run_and_reported(run, file, name):
+    code, out, _ = run("run", f"{file}:{name}", "--cluster", "threads", "--workers", 2, "--json")
     assert code == 0
     found = json.loads(out)["jobs"]
     names = {"listed": ["a", "b"], "one": ["one"], "timed": ["first", "second/odd name"], "made": ["made"]}[name]
@@ -67,30 +53,30 @@ def test_jobs_of_a_file_are_run_and_reported(monkeypatch, capsys, file, name):
     assert all(job["iterations"] == 4 and job["failed"] is None and job["delay"] > 0 for job in found)
 
 
-def test_results_and_record_are_written_and_functions_reach_worker_processes(monkeypatch, capsys, file, tmp_path):
+def test_results_and_record_are_written_and_functions_reach_worker_processes(run, file, tmp_path):
     folder, record = tmp_path / "results", tmp_path / "run.jsonl"
     arguments = ["run", f"{file}:listed", "--workers", 2, "--results", folder, "--record", record]
-    code, out, _ = run(monkeypatch, capsys, *arguments)
+    code, out, _ = run(*arguments)
     assert code == 0
     assert "Mean delay" in out
     np.testing.assert_allclose(np.load(folder / "0001-b.npy"), 2.0)
-    code, out, _ = run(monkeypatch, capsys, "report", record, "--json")
+    code, out, _ = run("report", record, "--json")
     assert code == 0
     assert len(json.loads(out)["jobs"]) == 2
 
 
-def test_a_job_that_fails_is_told_and_ends_in_exit_code_1(monkeypatch, capsys, file):
-    code, out, err = run(monkeypatch, capsys, "run", f"{file}:broken", "--cluster", "threads", "--workers", 2)
+def test_a_job_that_fails_is_told_and_ends_in_exit_code_1(run, file):
+    code, out, err = run("run", f"{file}:broken", "--cluster", "threads", "--workers", 2)
     assert code == 1
     assert "ZeroDivisionError" in err
     assert "failed" in out
     assert "good" in out
 
 
-def test_emulated_times_can_be_scaled(monkeypatch, capsys, file):
+def test_emulated_times_can_be_scaled(run, file):
     example = ROOT / "examples" / "example2.toml"
     arguments = ["run", f"{file}:one", "--cluster", "threads", "--emulate", example, "--time-scale", 0.001, "--json"]
-    code, out, _ = run(monkeypatch, capsys, *arguments)
+    code, out, _ = run(*arguments)
     assert code == 0
     assert json.loads(out)["jobs"][0]["iterations"] == 4
 
@@ -105,30 +91,30 @@ def test_emulated_times_can_be_scaled(monkeypatch, capsys, file):
         ("some_jobs.py:wrong", r"wrong[0]: int is not allowed"),
     ],
 )
-def test_what_holds_no_jobs_is_refused_in_one_line(monkeypatch, capsys, file, where, said):
+def test_what_holds_no_jobs_is_refused_in_one_line(run, monkeypatch, file, where, said):
     monkeypatch.chdir(file.parent)
-    code, _, err = run(monkeypatch, capsys, "run", where, "--cluster", "threads", "--workers", 1)
+    code, _, err = run("run", where, "--cluster", "threads", "--workers", 1)
     assert code == 2
     assert said in err
     assert len(err.strip().splitlines()) == 1
 
 
-def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(monkeypatch, capsys, file, tmp_path):
+def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(run, file, tmp_path):
     path = tmp_path / "cluster.toml"
     arguments = ["profile", "--workers", 2, "--seconds", 0.3, "--out", path, "--json"]
-    code, out, _ = run(monkeypatch, capsys, *arguments)
+    code, out, _ = run(*arguments)
     assert code == 0
     seen = json.loads(out)
     assert seen["rounds"] > 1
     profile = read_profile(path)
     assert [worker.mean for worker in profile.workers] == pytest.approx([w["mean"] for w in seen["workers"]])
     assert all(worker.mean > 0 for worker in profile.workers)
-    code, out, _ = run(monkeypatch, capsys, "plan", path, "--json")
+    code, out, _ = run("plan", path, "--json")
     assert code == 0
     assert sum(json.loads(out)["split"]) == profile.job.tasks
 
     code, out, _ = run(
-        monkeypatch, capsys, "profile", "--workers", 1, "--cluster", "threads", "--job", f"{file}:listed",
+        "profile", "--workers", 1, "--cluster", "threads", "--job", f"{file}:listed",
         "--seconds", 0.2, "--out", path,
     )  # fmt: skip
     assert code == 0

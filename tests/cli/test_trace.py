@@ -2,32 +2,18 @@
 
 import json
 import re
-import sys
 from dataclasses import fields
 
 import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.cli import main
 from echelon.delays import task_laws
 from echelon.stream.traced import TracedWorker
 from tests.conftest import ROOT
 from tests.stream.test_recorded import exponential, purged_run
 
 PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        printed = capsys.readouterr()
-        return stopped.value.code or 0, printed.out, printed.err
-
-    return call
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class Scripted(Delay):
 
     @classmethod
     def fit(cls, mean, std):
-        raise NotImplementedError
+        return cls(np.full(1, mean))
 
 
 PLANS = {

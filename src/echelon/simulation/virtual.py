@@ -200,15 +200,15 @@ class VirtualCluster:
         assert self.master.collection is not None
         return len(rows) < self.master.collection.plan.slots[slot].rows
 
-    def _pass(self, worker: _Worker, arrive: Callable[[], None], delay: float = 0.0) -> None:
-        """Let something pass between the master and a worker, in either direction, if faults let it."""
+    def _pass(self, worker: _Worker, arrive: Callable[[], None], due: float | None = None) -> None:
+        """Let something pass between the master and a worker, in either direction, if faults let it; by default now."""
         if worker.cut:
             return
         for added in self.faults.copies() if self.faults else (0.0,):
-            if delay + added:
-                self._at(self.now + delay + added, arrive)
-            else:
+            if due is None and not added:
                 arrive()
+            else:
+                self._at((self.now if due is None else due) + added, arrive)
 
     # workers
 
@@ -254,11 +254,8 @@ class VirtualCluster:
         if serial != worker.serial or worker.at is None:
             return
         round, task = worker.at
-        arrival = worker.base + worker.sent
         message = partial(self._arrive, worker.number, round, task.slot, task.row)
-        if not worker.cut:
-            for added in self.faults.copies() if self.faults else (0.0,):
-                self._at(arrival + added, message)
+        self._pass(worker, message, due=worker.base + worker.sent)
         self._compute(worker)
 
     def _arrive(self, number: int, round: int, slot: int, row: int) -> None:
