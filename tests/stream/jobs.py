@@ -1,5 +1,7 @@
 """Jobs for the tests of streams, and what they give without a stream."""
 
+import threading
+
 import numpy as np
 
 from echelon.jobs import LinearJob, SumJob
@@ -11,6 +13,15 @@ def doubled(state, chunk):
 
 def normalised(state, total):
     return total / (1.0 + np.abs(total).max())
+
+
+STEPS = threading.Semaphore(0)
+
+
+def counted(state):
+    """Let a test wait for the steps of a job; never ends it."""
+    STEPS.release()
+    return False
 
 
 def sum_job(seed=1, chunks=12, iterations=8, **more):
