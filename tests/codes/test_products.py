@@ -59,7 +59,7 @@ def test_separable_random_rows_keep_their_digits_at_96_parts():
     draw = np.random.default_rng(2)
     first, second = draw.standard_normal((16, 20)), draw.standard_normal((20, 24))
     truth = first @ second
-    decoder = Decoder(code, limit=3000.0)
+    decoder = Decoder(code)
     for dtype, allowed in ((np.float64, 1e-11), (np.float32, 1e-3)):
         lefts, rights = code.encode_factors(first.astype(dtype), second.astype(dtype))
         messages = lefts @ rights

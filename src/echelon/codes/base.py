@@ -24,6 +24,8 @@ class Code:
     precoded: whether a row is computed from data that was combined beforehand, as one part of work (linear work),
         and not from the results of its parts (gradients).
     systematic: how many of the first rows are the parts themselves.
+    limit: the largest noise amplification that a decoder accepts unless it is told otherwise; beyond it one more row is
+        waited for.
     """
 
     matrix: NumberArray
@@ -32,6 +34,7 @@ class Code:
     counting: bool
     precoded: bool = False
     systematic: int = 0
+    limit: float = 1e8
 
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or self.target.ndim != 2 or self.matrix.shape[1] != self.target.shape[1]:

@@ -88,7 +88,8 @@ class Decoded:
 class Decoder:
     """Finds weights for a code; made once, asked every round; patterns seen before cost a look-up.
 
-    `limit` is the largest amplification that is accepted: beyond it more rows are asked for, by `NotDecodable`.
+    `limit` is the largest amplification that is accepted, by default the code's own: beyond it more rows are asked for,
+    by `NotDecodable`.
 
     >>> from echelon.codes import cyclic
     >>> weights = Decoder(cyclic(rows=3, load=2, rng=np.random.default_rng(1))).weights([2, 0])
@@ -96,8 +97,8 @@ class Decoder:
     ([0, 2], (1, 2))
     """
 
-    def __init__(self, code: Code, *, limit: float = 1e8) -> None:
-        self.code, self.limit = code, limit
+    def __init__(self, code: Code, *, limit: float | None = None) -> None:
+        self.code, self.limit = code, code.limit if limit is None else limit
         self._known: dict[bytes, Weights] = {}
         if code.systematic:
             return

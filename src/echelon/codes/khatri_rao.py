@@ -7,6 +7,7 @@ from echelon.arrays import IntArray
 from echelon.codes.decoder import Decoder
 from echelon.codes.products import ProductCode, checked_blocks, product_code
 
+_LIMIT = 3000.0  # eps of float32 times this, and a little for the sums: errors stay below 1e-3
 _DRAWS, _SETS = 4, 30  # draws that compete, and sets of rows that they are measured on
 
 
@@ -14,8 +15,8 @@ def khatri_rao(*, x: int, y: int, rows: int, rng: Generator) -> ProductCode:
     """Return x y plain products and products of random combinations; any x y rows give all blocks, almost surely.
 
     Real, and well conditioned at sizes where polynomials on real points have lost all digits: with s plain products
-    lost, what is solved is an s by s random system. About one such system in seventy amplifies noise more than
-    3000 times, so give the decoder a `limit` and let it wait for one more row then.
+    lost, what is solved is an s by s random system. About one such system in seventy amplifies noise more than the
+    code's limit of 3000; decoders then wait for one more row, and so keep three digits of float32 messages.
 
     >>> khatri_rao(x=2, y=3, rows=8, rng=np.random.default_rng(1)).threshold
     6
@@ -34,7 +35,7 @@ def _draw(x: int, y: int, rows: int, rng: Generator) -> ProductCode:
     right /= np.linalg.norm(right, axis=1, keepdims=True)
     left = np.concatenate([np.repeat(np.eye(x), y, axis=0), left])
     right = np.concatenate([np.tile(np.eye(y), (x, 1)), right])
-    return product_code(left, right, (x, 1, y), x * y, systematic=x * y)
+    return product_code(left, right, (x, 1, y), x * y, systematic=x * y, limit=_LIMIT)
 
 
 def _worst(code: ProductCode, sets: list[IntArray]) -> float:

@@ -68,7 +68,13 @@ def _cut(matrix: Any, down: int, across: int) -> Any:
 
 
 def product_code(
-    left: NumberArray, right: NumberArray, blocks: tuple[int, int, int], threshold: int, *, systematic: int = 0
+    left: NumberArray,
+    right: NumberArray,
+    blocks: tuple[int, int, int],
+    threshold: int,
+    *,
+    systematic: int = 0,
+    limit: float = _NOISE,
 ) -> ProductCode:
     """Return the code with these coded factors, or refuse it where it would amplify noise beyond use."""
     x, z, y = blocks
@@ -86,6 +92,7 @@ def product_code(
         counting=z == 1,
         precoded=True,
         systematic=systematic,
+        limit=limit,
         left=left,
         right=right,
         blocks=blocks,
