@@ -2,7 +2,8 @@
 
 Every schedule has its own workers, jobs, code and faults, all drawn from its seed. After each it is checked that every
 job ended once and in order, took exactly its iterations, was recovered from rows that arrived and are enough (by
-count or by rank), and failed only where a task raised. The master's invariants are checked after every event.
+count or by rank), and failed only where a task raised, also where the master itself crashed and went on from what a
+journal keeps. The master's invariants are checked after every event.
 """
 
 import argparse

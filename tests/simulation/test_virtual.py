@@ -10,7 +10,7 @@ from echelon.master.invariants import BrokenPromise
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k
 from echelon.simulation import NeverEnds, RoundSampler, VirtualCluster
-from echelon.simulation.faults import Crash, Faults, Partition, Raise
+from echelon.simulation.faults import Crash, Faults, MasterCrash, Partition, Raise
 
 
 class Scripted(Delay):
@@ -128,6 +128,49 @@ def test_a_task_that_raises_fails_its_job_and_the_stream_goes_on():
         (0, Outcome.FAILED, 0.5),
         (1, Outcome.DONE, 2.5),
     ]
+
+
+def one_worker(actions, jobs):
+    """Jobs of three iterations of one second on one worker; the master dies at 2.5 or a few actions later."""
+    faults = Faults(np.random.default_rng(1), incidents=(MasterCrash(time=2.5, actions=actions, down=1.0),))
+    cluster = VirtualCluster(lambda job, workers: any_k([1], 1), lambda place, number: 1.0, [0.0], faults=faults)
+    result = cluster.run([0.0] * jobs, [3] * jobs)
+    assert result.crashes == 1
+    return [(end.job, end.outcome, end.time) for end in result.ended], result.rounds
+
+
+# what follows the third message, at 3: Recover, Purge, Update, Deliver; then the next job's Replan
+@pytest.mark.parametrize(("actions", "left_at_3"), [(0, 1), (1, 1), (2, 1), (3, 0)])
+def test_a_master_that_crashes_goes_on_with_the_iterations_that_are_left(actions, left_at_3):
+    ended, rounds = one_worker(actions, jobs=2)
+    first = 4.0 + left_at_3
+    assert ended == [(0, Outcome.DONE, first), (1, Outcome.DONE, first + 3)]
+    assert [(job, start) for job, _, start, _ in rounds][2] == (0, 4.0 if left_at_3 else 2.0)
+    assert len(rounds) == 6
+
+
+def test_a_job_that_was_delivered_before_the_crash_is_not_delivered_again():
+    ended, rounds = one_worker(4, jobs=2)
+    assert ended == [(0, Outcome.DONE, 3.0), (1, Outcome.DONE, 7.0)]
+    assert len(rounds) == 6
+
+
+def test_a_job_that_comes_while_the_master_is_dead_waits_for_the_next_one():
+    faults = Faults(np.random.default_rng(1), incidents=(MasterCrash(time=0.0, actions=0, down=5.0),))
+    cluster = VirtualCluster(lambda job, workers: any_k([1], 1), lambda place, number: 1.0, [0.0], faults=faults)
+    assert [end.time for end in cluster.run([1.0, 2.0], [1, 1]).ended] == [7.0, 8.0]
+
+
+def test_schedules_crash_the_master_and_a_journal_that_forgets_is_caught(monkeypatch):
+    resume = VirtualCluster._resume
+
+    def forgetful(self):
+        self._entered.clear()
+        resume(self)
+
+    monkeypatch.setattr(VirtualCluster, "_resume", forgetful)
+    with pytest.raises(NeverEnds):
+        run_schedules(0, 200)
 
 
 def test_a_run_without_workers_says_that_nothing_more_happens():

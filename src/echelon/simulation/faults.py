@@ -58,7 +58,16 @@ class Join:
     time: float
 
 
-Incident = Crash | Partition | Slowdown | Raise | Cancel | Join
+@dataclass(frozen=True, slots=True)
+class MasterCrash:
+    """The master dies after `actions` more actions, its workers with it; what a journal keeps goes on after `down`."""
+
+    time: float
+    actions: int
+    down: float
+
+
+Incident = Crash | Partition | Slowdown | Raise | Cancel | Join | MasterCrash
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ class Faults:
 def random_faults(rng: Generator, *, places: int, jobs: int, horizon: float) -> Faults:
     """Return faults of every kind, some of them absent, within a horizon."""
     times = iter(rng.uniform(0, horizon, 64).tolist())
-    some = rng.integers(0, 3, 6)
+    some = rng.integers(0, 3, 7)
     incidents: list[Incident] = []
     for _ in range(some[0]):
         notice, restart = rng.exponential(0.3), rng.exponential(3.0)
@@ -110,6 +119,8 @@ def random_faults(rng: Generator, *, places: int, jobs: int, horizon: float) -> 
     incidents += [Raise(next(times), int(rng.integers(places))) for _ in range(some[3] // 2)]
     incidents += [Cancel(next(times), int(rng.integers(jobs))) for _ in range(some[4] // 2)]
     incidents += [Join(next(times)) for _ in range(some[5] // 2)]
+    for _ in range(some[6]):
+        incidents.append(MasterCrash(next(times), int(rng.integers(12)), float(rng.exponential(1.0))))
     quiet = rng.random(4) < 0.4
     chances = [0.0 if still else float(chance) for still, chance in zip(quiet, rng.uniform(0, 0.4, 4), strict=True)]
     return Faults(

@@ -2,6 +2,9 @@
 
 Events are ordered by (time, serial), so a run is one thing, whatever the machine. Without faults the rounds take
 exactly what `RoundSampler` computes from the same draws.
+
+A master that crashes is followed by a new one, which knows what a journal keeps: the jobs submitted, the iterations
+that each has left, and those that were delivered. Everything else that was under way is void.
 """
 
 from collections import deque
@@ -40,7 +43,7 @@ from echelon.master import (
 )
 from echelon.master.invariants import Watcher
 from echelon.plan import Plan, Task
-from echelon.simulation.faults import Cancel, Crash, Faults, Incident, Join, Partition, Raise, Slowdown
+from echelon.simulation.faults import Cancel, Crash, Faults, Incident, Join, MasterCrash, Partition, Raise, Slowdown
 
 Planner = Callable[[int, int], Plan]  # job and number of workers to a plan
 Times = Callable[[int, int], float]  # place and round to the time of the next task, per unit of cost
@@ -48,6 +51,10 @@ Times = Callable[[int, int], float]  # place and round to the time of the next t
 
 class NeverEnds(EchelonError):
     """A virtual run that goes on and on: a job is stuck."""
+
+
+class _MasterDied(Exception):
+    """The master dies here and now, perhaps between two actions."""
 
 
 @dataclass(slots=True)
@@ -87,12 +94,14 @@ class VirtualResult:
     rounds: (job, round, start, end) of every round that ended well.
     recovered: (round, slot, rows) whenever the master thought that rows were enough.
     starved: how often no worker was left.
+    crashes: how often the master died.
     """
 
     ended: list[Ended] = field(default_factory=list)
     rounds: list[tuple[int, int, float, float]] = field(default_factory=list)
     recovered: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
     starved: int = 0
+    crashes: int = 0
 
 
 class VirtualCluster:
@@ -121,9 +130,13 @@ class VirtualCluster:
     ) -> None:
         self.planner, self.times, self.links, self.codes = planner, times, list(links), codes
         self.faults = faults
-        self.master = Master(patience=patience)
-        self._handle = Watcher(self.master).handle if watch else self.master.handle
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._patience, self._watch = patience, watch
+        self._new_master()
+        self._heap: list[tuple[float, int, int | None, Callable[[], None]]] = []  # time, serial, life, what happens
+        self._life = 0  # of the master: what was under way in an earlier one is void
+        self._doom: tuple[int, float] | None = None  # actions until the master dies, and how long it stays dead
+        self._back: float | None = None  # when a dead master comes back
+        self._entered: list[int] = []  # jobs that the journal has
         self._serial = self._numbers = 0
         self._workers: dict[int, _Worker] = {}  # by place
         self._names: dict[int, _Worker] = {}  # by the number that the master knows
@@ -140,21 +153,67 @@ class VirtualCluster:
         for place in range(len(self.links)):
             self._spawn(place)
         for job, time in enumerate(arrivals):
-            self._at(time, partial(self._tell_later, Submitted, job))
+            self._at_last(time, partial(self._submit, job))
         for incident in self.faults.incidents if self.faults else ():
-            self._at(incident.time, partial(self._befall, incident))
+            self._at_last(incident.time, partial(self._befall, incident))
         for _ in range(most_events):
             if len(self.result.ended) == len(arrivals):
                 return self.result
             if not self._heap:
                 raise NeverEnds(f"nothing more happens after {self.now:g}, with {len(self.result.ended)} jobs ended")
-            self.now, _, happen = heappop(self._heap)
-            happen()
+            self.now, _, life, happen = heappop(self._heap)
+            if life is None and self._back is not None:
+                self._at_last(self._back, happen)  # nobody is there to take it
+            elif life is None or life == self._life:
+                try:
+                    happen()
+                except _MasterDied:
+                    self._die()
         raise NeverEnds(f"{most_events} events and {len(self.result.ended)} of {len(arrivals)} jobs ended")
 
     def _at(self, time: float, happen: Callable[[], None]) -> None:
         self._serial += 1
-        heappush(self._heap, (time, self._serial, happen))
+        heappush(self._heap, (time, self._serial, self._life, happen))
+
+    def _at_last(self, time: float, happen: Callable[[], None]) -> None:
+        """Have something happen whatever becomes of the master: later, if it is dead then."""
+        self._serial += 1
+        heappush(self._heap, (time, self._serial, None, happen))
+
+    # the master's lives
+
+    def _new_master(self) -> None:
+        self.master = Master(patience=self._patience)
+        self._handle = Watcher(self.master).handle if self._watch else self.master.handle
+
+    def _die(self) -> None:
+        assert self._doom is not None
+        self._back, self._doom = self.now + self._doom[1], None
+        self._life += 1
+        self.result.crashes += 1
+        for worker in self._workers.values():
+            worker.alive = False
+        self._at(self._back, self._resume)
+
+    def _resume(self) -> None:
+        """Begin again with what the journal has."""
+        self._back = None
+        self._opened, self._rows = {}, {}
+        self._new_master()
+        for place in range(len(self.links)):
+            self._spawn(place)
+        ended = {end.job for end in self.result.ended}
+        for job in self._entered:
+            if job in ended:
+                continue
+            if self._left[job]:
+                self._tell(Submitted(self.now, job))
+            else:
+                self.result.ended.append(Ended(job, self.now, Outcome.DONE, ""))
+
+    def _submit(self, job: int) -> None:
+        self._entered.append(job)
+        self._tell(Submitted(self.now, job))
 
     # the master and what it wants
 
@@ -167,6 +226,11 @@ class VirtualCluster:
         self._tell(kind(self.now, *fields))
 
     def _do(self, action: Action) -> None:
+        if self._doom is not None:
+            left, down = self._doom
+            if not left:
+                raise _MasterDied
+            self._doom = left - 1, down
         match action:
             case Assign(worker=number):
                 self._pass(self._names[number], partial(self._take, number, action))
@@ -266,8 +330,10 @@ class VirtualCluster:
     # incidents
 
     def _befall(self, incident: Incident) -> None:
-        worker = None if isinstance(incident, Cancel | Join) else self._workers.get(incident.place)
+        worker = None if isinstance(incident, Cancel | Join | MasterCrash) else self._workers.get(incident.place)
         match incident:
+            case MasterCrash(actions=actions, down=down):
+                self._doom = actions, down
             case Cancel(job=job):
                 self._tell(Cancelled(self.now, job))
             case Join():
