@@ -48,7 +48,7 @@ def flatten(tree: Any) -> tuple[bytes, list[NumberArray]]:
     """
     if type(tree) is np.ndarray and tree.dtype.char in _KEPT and tree.dtype.isnative:
         # the common case, by the quick way
-        return _array_form(tree.dtype.char, tree.shape), [np.ascontiguousarray(tree).reshape(-1)]
+        return _array_form(tree.dtype.char, tree.shape), [tree.ravel()]
     leaves: list[NumberArray] = []
     form = json.dumps(_form(tree, leaves), separators=(",", ":")).encode()
     if not leaves or len(form) > MOST_FORM:
@@ -127,10 +127,10 @@ def layout(form: bytes) -> Layout:
 
 def views(form: bytes, buffer: Any, offset: int = 0) -> list[NumberArray]:
     """Return the segments of a result that lies in a buffer, without a copy."""
-    return [
-        np.frombuffer(buffer, segment.dtype, segment.count, offset + segment.offset)
-        for segment in layout(form).segments
-    ]
+    segments = layout(form).segments
+    if len(segments) == 1:  # the common case, by the quick way
+        return [np.frombuffer(buffer, segments[0].dtype, segments[0].count, offset)]
+    return [np.frombuffer(buffer, segment.dtype, segment.count, offset + segment.offset) for segment in segments]
 
 
 def unflatten(form: bytes, segments: Sequence[NumberArray]) -> Any:

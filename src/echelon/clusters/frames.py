@@ -7,8 +7,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from echelon.plan import Task
 
 INLINE = 32 * 1024  # bytes of payload that travel in the frame itself; larger ones lie in shared memory
@@ -22,8 +20,7 @@ HELLO, RESULT, RAISED = 11, 12, 13
 # of the workers' parent to the master
 ENDED = 21
 
-_TASK = np.dtype([("slot", "<u4"), ("row", "<u4"), ("cost", "<f8")])
-_PACKED = struct.Struct("<IId")  # the same, one at a time
+_TASK = struct.Struct("<IId")  # slot, row, cost
 _LANE = struct.Struct("<BBxxIQQdQQ")  # kind, has state, tasks, round, key, start, buffers, pickled bytes
 _LOAD = struct.Struct("<BxxxIQQ")  # kind, buffers, key, pickled bytes
 _BUFFER = struct.Struct("<QQ")  # offset, bytes
@@ -54,7 +51,7 @@ def pack_lane(
     buffers: Sequence[tuple[int, int]] = (),
 ) -> bytes:
     """Return a lane frame; `state` is pickled, its large arrays lie in the state memory at `buffers`."""
-    listed = b"".join([_PACKED.pack(task.slot, task.row, task.cost) for task in tasks])
+    listed = b"".join([_TASK.pack(task.slot, task.row, task.cost) for task in tasks])
     pickled = state or b""
     head = _LANE.pack(LANE, state is not None, len(tasks), round, key, start, len(buffers), len(pickled))
     return head + listed + b"".join(_BUFFER.pack(*buffer) for buffer in buffers) + pickled
@@ -64,8 +61,8 @@ def unpack_lane(frame: bytes) -> LaneFrame:
     """Return what `pack_lane` packed."""
     _, has_state, tasks, round, key, start, buffers, pickled = _LANE.unpack_from(frame)
     at = _LANE.size
-    listed = np.frombuffer(frame, dtype=_TASK, count=tasks, offset=at).tolist()
-    at += tasks * _TASK.itemsize
+    listed = list(_TASK.iter_unpack(frame[at : at + tasks * _TASK.size]))
+    at += tasks * _TASK.size
     places = tuple(_BUFFER.unpack_from(frame, at + i * _BUFFER.size) for i in range(buffers))
     at += buffers * _BUFFER.size
     return LaneFrame(

@@ -89,9 +89,11 @@ def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
 
     An array that nobody else holds is not copied.
     """
+    if not keep:
+        return trees.flatten(result)
     alone = type(result) is np.ndarray and result.base is None and sys.getrefcount(result) <= _ALONE
     form, segments = trees.flatten(result)
-    return form, [segment.copy() for segment in segments] if keep and not alone else segments
+    return form, segments if alone else [segment.copy() for segment in segments]
 
 
 class LaneWorker(ABC):

@@ -6,10 +6,6 @@ import os
 import struct
 from collections.abc import Callable
 
-import numpy as np
-
-from echelon.arrays import IntArray
-
 RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken only when they are written
 KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are there already are quicker
 _HEAD = 64  # bytes before a block, the first of which says whether it is in use
@@ -40,7 +36,7 @@ class Board:
 
     def __init__(self, descriptor: int, places: int) -> None:
         self._memory = attach(descriptor, self.size(places))
-        self._words: IntArray = np.frombuffer(self._memory, dtype=np.int64)
+        self._words = memoryview(self._memory).cast("q")
 
     @staticmethod
     def size(places: int) -> int:
@@ -49,12 +45,12 @@ class Board:
 
     def close(self) -> None:
         """Detach."""
-        del self._words
+        self._words.release()
         detach(self._memory)
 
     def over(self) -> int:
         """Return the last round that is over: it and all before it need no work."""
-        return int(self._words[0])
+        return self._words[0]
 
     def end(self, round: int) -> None:
         """Say that a round is over: a purge is this one store."""
@@ -79,7 +75,7 @@ class Board:
 
     def readers(self, round: int) -> bool:
         """Return whether anybody reads the state of a round."""
-        return bool((self._words[_HEAD // _WORDS :: _HEAD // _WORDS] == round).any())
+        return any(self._words[at] == round for at in range(_HEAD // _WORDS, len(self._words), _HEAD // _WORDS))
 
 
 class Arena:

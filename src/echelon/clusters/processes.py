@@ -15,7 +15,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -38,6 +39,7 @@ _EARLY = 3  # deaths in a row, before it was ready, after which a place is respa
 _SLOWEST_S = 30.0
 _ALL = 1 << 62  # a round after all rounds
 _BUFFER = 1 << 20
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # at half the price of its own way
 
 
 class ProcessCluster:
@@ -312,9 +314,10 @@ class ProcessCluster:
         if frame[0] == frames.RESULT:
             round, slot, row, seconds, form, offset, at = frames.unpack_result(frame)
             if offset == frames.NOWHERE:
-                return Message(handle.number, round, slot, row, seconds, form, trees.views(form, frame, at))
-            segments = trees.views(form, handle.arena.memory, offset)
-            return Message(handle.number, round, slot, row, seconds, form, segments, (handle.arena, offset))
+                segments, token = trees.views(form, frame, at), None
+            else:
+                segments, token = trees.views(form, handle.arena.memory, offset), (handle.arena, offset)
+            return _message((handle.number, round, slot, row, seconds, form, segments, token))
         if frame[0] == frames.RAISED:
             return Trouble(handle.number, *frames.unpack_raised(frame))
         return self._greet(handle, frames.unpack_short(frame)[0])

@@ -35,6 +35,20 @@ def _open(name: str, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], 
     return np.memmap(name, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
 
 
+class _Small:
+    """An array that is not worth a place beside the pickle, written in a third of the time that its own way takes."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __reduce__(self) -> Any:
+        return _array, (self._array.tobytes(), self._array.dtype.char, self._array.shape)
+
+
+def _array(raw: bytes, char: str, shape: tuple[int, ...]) -> Any:
+    return np.frombuffer(raw, char).reshape(shape)
+
+
 def pack(value: Any) -> tuple[bytes, list[memoryview]]:
     """Return a pickle, and the arrays beside it.
 
@@ -51,8 +65,10 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
         beside.append(raw)
         return False
 
-    if type(value) is np.ndarray and not value.dtype.hasobject:  # the common state, by the quick way
-        return pickle.dumps(value, protocol=5, buffer_callback=keep_inside), beside
+    if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and not value.dtype.hasobject:
+        # the common state, by the quick way
+        small = value.nbytes < _BESIDE and value.flags.c_contiguous
+        return pickle.dumps(_Small(value) if small else value, protocol=5, buffer_callback=keep_inside), beside
     stream = io.BytesIO()
     _Pickler(stream, protocol=5, buffer_callback=keep_inside).dump(value)
     return stream.getvalue(), beside

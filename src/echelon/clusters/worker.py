@@ -5,6 +5,7 @@ import mmap
 import os
 import select
 import socket
+import struct
 from typing import Any
 
 from echelon import trees
@@ -16,6 +17,7 @@ from echelon.clusters.memory import RESERVED, Arena, Board, attach
 from echelon.clusters.pace import Pace
 
 _SMALL = 2048  # bytes
+_ONE_DESCRIPTOR = socket.CMSG_SPACE(struct.calcsize("i"))
 
 
 def serve(
@@ -63,14 +65,15 @@ class ProcessWorker(LaneWorker):
         """Take in one frame."""
         if timeout_s is not None and not select.select([self._socket], [], [], timeout_s)[0]:
             return
-        frame, descriptors, _, _ = socket.recv_fds(self._socket, frames.FRAME, 1)
+        frame, beside, _, _ = self._socket.recvmsg(frames.FRAME, _ONE_DESCRIPTOR)
         if not frame or frame[0] == frames.QUIT:
             self.open = False
         elif frame[0] == frames.LANE:
             self._lane_frame(frames.unpack_lane(frame))
         elif frame[0] == frames.LOAD:
             key, pickled, buffers = frames.unpack_load(frame)
-            self._works[key] = (descriptors[0], pickled, buffers)
+            (descriptor,) = struct.unpack_from("i", beside[0][2])
+            self._works[key] = (descriptor, pickled, buffers)
         else:
             self._unload(frames.unpack_short(frame)[1])
 
