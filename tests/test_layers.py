@@ -16,7 +16,7 @@ LAYERS = [
     {"plots"},
     {"advise"},
     {"frontends"},
-    {"stream", "files", "pool", "tune"},
+    {"stream", "files", "pool", "tune", "optimise"},
     {"prediction"},
     {"jobs"},
     {"clusters", "simulation"},

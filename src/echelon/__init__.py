@@ -26,12 +26,13 @@ from echelon.errors import (
 )
 from echelon.estimate import SpeedEstimator
 from echelon.files import read_profile, write_profile
+from echelon.optimise import DesignSearch, optimise_multi_message
 from echelon.plan import Plan, Slot, Task
 from echelon.pool import add_until_stable
-from echelon.prediction import Prediction, plan_law, predict
+from echelon.prediction import CompletionPrediction, Prediction, plan_law, predict
 from echelon.profile import Arrivals, Job, Profile, Speeds, Worker
 from echelon.schemes import split_rows
-from echelon.simulation import StreamResult, closed_loop, simulate, simulate_law, timeline
+from echelon.simulation import CompletionResult, StreamResult, closed_loop, simulate, simulate_law, timeline
 from echelon.splits import Split
 from echelon.tune import algorithm1, best_code, code_grid
 
@@ -71,8 +72,11 @@ __all__ = [
     "ArgumentError",
     "Arrivals",
     "ClusterError",
+    "CompletionPrediction",
+    "CompletionResult",
     "CorruptMessages",
     "Delivery",
+    "DesignSearch",
     "EchelonError",
     "Handle",
     "Job",
@@ -103,6 +107,7 @@ __all__ = [
     "delays",
     "jobs",
     "master",
+    "optimise_multi_message",
     "plan_law",
     "predict",
     "read_profile",

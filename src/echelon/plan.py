@@ -16,10 +16,14 @@ from echelon.errors import ArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Something to recover: `rows` coded combinations exist, any `threshold` distinct ones are enough."""
+    """Something to recover: `rows` coded combinations exist, any `threshold` distinct ones are enough.
+
+    alone: rows that are enough by themselves, such as the plain sum beside coded ones.
+    """
 
     rows: int
     threshold: int
+    alone: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         checks.whole("rows", self.rows, least=1)
@@ -28,6 +32,8 @@ class Slot:
             raise ArgumentError(
                 f"threshold: {self.threshold} is not allowed; must be at most the number of rows, {self.rows}"
             )
+        for row in self.alone:
+            checks.whole("alone", row, least=0, most=self.rows - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +70,7 @@ class Plan:
                 checks.number(f"lanes[{p}]: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
         for s, (slot, rows) in enumerate(zip(self.slots, planned, strict=True)):
-            if len(rows) < slot.threshold:
+            if len(rows) < slot.threshold and not rows & set(slot.alone):
                 raise ArgumentError(
                     f"slots[{s}]: {len(rows)} planned rows are not allowed; must reach threshold {slot.threshold}"
                 )
@@ -92,4 +98,5 @@ class Plan:
     @cached_property
     def counts_suffice(self) -> bool:
         """Whether there is one slot and every row is planned once: then the K-th arrival ends the round."""
-        return len(self.slots) == 1 and len({task.row for lane in self.lanes for task in lane}) == self.tasks
+        one_kind = len(self.slots) == 1 and not self.slots[0].alone
+        return one_kind and len({task.row for lane in self.lanes for task in lane}) == self.tasks

@@ -15,6 +15,7 @@ narrower than they should be, and where a moment is infinite the delay is said t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,8 +26,8 @@ from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.seeds import generators
-from echelon.simulation import CONFIDENCE, RoundSampler, simulate
-from echelon.theory import TabulatedCdf, iteration_law, queue_delay, service_moments
+from echelon.simulation import CONFIDENCE, RoundSampler, complete, simulate_stream
+from echelon.theory import TabulatedCdf, completion_law, has_completion_law, iteration_law, queue_delay, service_moments
 
 SAMPLED_ROUNDS = 100_000
 _HISTORY = 1000  # rounds of one history, where rounds have memory
@@ -81,7 +82,82 @@ def plan_law(
     return iteration_law(chosen, profile.speeds.link, plan.counts, critical)
 
 
+@dataclass(frozen=True, slots=True)
+class CompletionPrediction:
+    """What to expect of a round.
+
+    mean, std: of its completion time; error: of the mean, from quadrature, or a half-width at 99 %.
+    method: "exact" or "sampled".
+    law: the distribution, where it is exact.
+    """
+
+    mean: float
+    std: float
+    error: float
+    method: str
+    law: TabulatedCdf | None
+
+
+@overload
 def predict(
+    plan: Plan,
+    workers: Profile,
+    *,
+    purge: bool = ...,
+    laws: Delay | Sequence[Delay] | None = ...,
+    seed: int = ...,
+) -> Prediction: ...
+
+
+@overload
+def predict(
+    plan: Plan,
+    workers: Delay | Sequence[Delay],
+    *,
+    links: FloatArray | Sequence[float] | None = ...,
+    seed: int = ...,
+) -> CompletionPrediction: ...
+
+
+def predict(plan: Plan, workers: Any, **options: Any) -> Prediction | CompletionPrediction:
+    """Return what to expect of a plan: of every job of a profile, or of a single round under given laws.
+
+    With a profile see `predict_jobs` for the options and what comes back; with a delay law, or one a worker, see
+    `predict_round`.
+
+    >>> from echelon.delays import RoundPace, ShiftedExponential
+    >>> from echelon.schemes import lagrange
+    >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
+    >>> round(predict(lagrange(workers=40, load=10), law).mean, 4)
+    0.2897
+    """
+    return (
+        predict_jobs(plan, workers, **options)
+        if isinstance(workers, Profile)
+        else predict_round(plan, workers, **options)
+    )
+
+
+def predict_round(
+    plan: Plan,
+    laws: Delay | Sequence[Delay],
+    *,
+    links: FloatArray | Sequence[float] | None = None,
+    seed: int = 1,
+) -> CompletionPrediction:
+    """Return the completion time of a round: exact where `completion_law` knows it, else over simulated rounds."""
+    chosen = per_worker(laws, len(plan.lanes))
+    delays = np.zeros(len(chosen)) if links is None else np.asarray(links, dtype=np.float64)
+    if delays.shape != (len(chosen),):
+        raise ArgumentError(f"links: shape {delays.shape} is not allowed; must be ({len(chosen)},), one a lane")
+    if has_completion_law(plan, chosen):
+        law = completion_law(plan, chosen, delays)
+        return CompletionPrediction(law.mean, max(law.second - law.mean**2, 0.0) ** 0.5, law.error, "exact", law)
+    seen = complete(plan, chosen, rounds=SAMPLED_ROUNDS, seed=seed, links=delays)
+    return CompletionPrediction(seen.mean, float(seen.times.std()), _Z * seen.error, "sampled", None)
+
+
+def predict_jobs(
     plan: Plan,
     profile: Profile,
     *,
@@ -97,7 +173,7 @@ def predict(
     >>> from echelon.schemes import any_k
     >>> job = Job(critical=1, redundancy=2.0, iterations=1, arrivals=Arrivals.poisson(1.0))
     >>> pair = Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=1, std=1)])
-    >>> round(predict(any_k([1, 1], critical=1), pair).delay, 6)   # M/M/1 with rates 1 and 2
+    >>> round(predict_jobs(any_k([1, 1], critical=1), pair).delay, 6)   # M/M/1 with rates 1 and 2
     1.0
     """
     if len(plan.lanes) != len(profile.workers):
@@ -211,7 +287,9 @@ def _streams(
     """
     wanted = int(8 / (1 - service_mean / profile.job.arrivals.mean) ** 2)
     jobs = min(max(wanted, 300), _STREAM_JOBS)
-    seen = simulate(plan, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, purge=purge, warmup=jobs, laws=laws)
+    seen = simulate_stream(
+        plan, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, purge=purge, warmup=jobs, laws=laws
+    )
     if wanted > _STREAM_JOBS:
         return seen.delay.mean, float("nan"), "simulated streams, too short for so high a load"
     return seen.delay.mean, seen.delay.high - seen.delay.mean, "simulated streams"

@@ -6,13 +6,35 @@ import pytest
 from echelon.codes import cyclic
 from echelon.delays import Exponential
 from echelon.plan import Plan
-from echelon.schemes import SCHEMES, any_k, coded_rows
+from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.schemes import (
+    SCHEMES,
+    any_k,
+    coded_rows,
+    fractional_repetition,
+    gradient_coding,
+    lagrange,
+    multi_message,
+    sliding_window,
+    uncoded_multi_message,
+)
 from echelon.simulation import RoundSampler
 
 EXAMPLES = {
     "any_k": lambda: any_k([3, 0, 4], critical=5),
     "coded_rows": lambda: coded_rows(cyclic(rows=7, load=3, rng=np.random.default_rng(1)), [3, 0, 4]),
+    "fractional_repetition": lambda: fractional_repetition(workers=6, load=3),
+    "gradient_coding": lambda: gradient_coding(workers=6, load=3, clusters=2),
+    "lagrange": lambda: lagrange(workers=8, load=3),
+    "multi_message": lambda: multi_message(workers=6, load=3, clusters=2, orders=[2, 3], hybrid=True),
+    "sliding_window": lambda: sliding_window(unequal()),
+    "uncoded_multi_message": lambda: uncoded_multi_message(workers=6, load=2),
 }
+
+
+def unequal():
+    job = Job(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
+    return Profile(job, [Worker("a", mean=1, std=0.5), Worker("b", mean=3, std=1.0), Worker("c", mean=1, std=0.2)])
 
 
 def test_every_scheme_has_an_example():
@@ -27,7 +49,10 @@ def test_a_scheme_returns_a_plan_whose_rounds_end(name):
     sampler = RoundSampler(plan, Exponential(rate=1.0), np.zeros(len(plan.lanes)))
     seen, _ = sampler.draw(sampler.begin(1, rng), 1, 200, rng)
     assert np.isfinite(seen.times).all()
-    assert (seen.done.sum(axis=2) >= max(slot.threshold for slot in plan.slots)).all()
+    least = sum(1 if slot.alone else slot.threshold for slot in plan.slots)
+    assert (seen.load >= least).all()
+    assert (seen.load_with_stop >= least).all()
+    np.testing.assert_array_equal(seen.done.sum(axis=2), seen.load)
 
 
 def test_rows_are_handed_out_once_each():

@@ -1,5 +1,6 @@
 """When is enough enough: trackers that say, row by row, whether a slot can be recovered."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -21,20 +22,24 @@ class Tracker(Protocol):
 class CountTracker:
     """Counts distinct rows: all that codes need of which any `threshold` rows are enough, and fewer never.
 
+    Rows that are `alone` enough are the exception.
+
     >>> tracker = CountTracker(rows=3, threshold=2)
     >>> [tracker.add(row) for row in (2, 2, 7, 0)]
     [False, False, False, True]
     """
 
-    def __init__(self, *, rows: int, threshold: int) -> None:
-        self._rows, self._threshold = range(rows), threshold
+    def __init__(self, *, rows: int, threshold: int, alone: Iterable[int] = ()) -> None:
+        self._rows, self._threshold, self._alone = range(rows), threshold, frozenset(alone)
         self._seen: dict[int, None] = {}
+        self._enough = False
 
     def add(self, row: int) -> bool:
-        """Take in a row and return whether `threshold` distinct ones are there."""
+        """Take in a row and return whether `threshold` distinct ones are there, or one that is enough alone."""
         if row in self._rows:
             self._seen[row] = None
-        return len(self._seen) >= self._threshold
+            self._enough = self._enough or len(self._seen) >= self._threshold or row in self._alone
+        return self._enough
 
     @property
     def received(self) -> list[int]:

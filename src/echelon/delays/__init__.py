@@ -13,6 +13,7 @@ from echelon.delays.fritchman import Fritchman
 from echelon.delays.gamma import Gamma
 from echelon.delays.gilbert_elliott import GilbertElliott
 from echelon.delays.pareto import Pareto
+from echelon.delays.round_pace import RoundPace
 from echelon.delays.shifted_exponential import ShiftedExponential
 from echelon.delays.straggler import Straggler
 from echelon.delays.trace import Trace
@@ -34,6 +35,7 @@ DELAYS: dict[str, type[Delay]] = {
     "gamma": _law("gamma.Gamma"),
     "gilbert_elliott": _law("gilbert_elliott.GilbertElliott"),
     "pareto": _law("pareto.Pareto"),
+    "round_pace": _law("round_pace.RoundPace"),
     "shifted_exponential": _law("shifted_exponential.ShiftedExponential"),
     "straggler": _law("straggler.Straggler"),
     "trace": _law("trace.Trace"),
@@ -48,6 +50,7 @@ __all__ = [
     "Gamma",
     "GilbertElliott",
     "Pareto",
+    "RoundPace",
     "ShiftedExponential",
     "Straggler",
     "Trace",

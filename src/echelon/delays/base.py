@@ -52,6 +52,11 @@ class Delay(ABC):
         """Whether what happens in one round says nothing of the next."""
         return True
 
+    @property
+    def one_pace(self) -> bool:
+        """Whether all tasks of a round take the same time, so that one draw tells all of them."""
+        return False
+
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
         """Return P(T_1 + … + T_k <= t), shape (times, counts), for consecutive counts k >= 0.
 

@@ -30,7 +30,8 @@ class Collection:
     def _new_tracker(self, slot: int) -> Tracker:
         if self.codes:
             return tracker(self.codes[slot])
-        return CountTracker(rows=self.plan.slots[slot].rows, threshold=self.plan.slots[slot].threshold)
+        of = self.plan.slots[slot]
+        return CountTracker(rows=of.rows, threshold=of.threshold, alone=of.alone)
 
     def knows(self, slot: int, row: int) -> bool:
         """Return whether there is such a row."""

@@ -4,12 +4,38 @@ from collections.abc import Callable
 
 from echelon.plan import Plan
 from echelon.schemes.any_k import any_k
+from echelon.schemes.coded_plan import CodedPlan
 from echelon.schemes.coded_rows import coded_rows
+from echelon.schemes.fractional_repetition import fractional_repetition
+from echelon.schemes.gradient_coding import gradient_coding
+from echelon.schemes.lagrange import lagrange
+from echelon.schemes.multi_message import multi_message
+from echelon.schemes.sliding_window import sliding_window
 from echelon.schemes.splitting import RULES, split_rows
+from echelon.schemes.uncoded_multi_message import uncoded_multi_message
 
 SCHEMES: dict[str, Callable[..., Plan]] = {
     "any_k": any_k,
     "coded_rows": coded_rows,
+    "fractional_repetition": fractional_repetition,
+    "gradient_coding": gradient_coding,
+    "lagrange": lagrange,
+    "multi_message": multi_message,
+    "sliding_window": sliding_window,
+    "uncoded_multi_message": uncoded_multi_message,
 }
 
-__all__ = ["RULES", "SCHEMES", "any_k", "coded_rows", "split_rows"]
+__all__ = [
+    "RULES",
+    "SCHEMES",
+    "CodedPlan",
+    "any_k",
+    "coded_rows",
+    "fractional_repetition",
+    "gradient_coding",
+    "lagrange",
+    "multi_message",
+    "sliding_window",
+    "split_rows",
+    "uncoded_multi_message",
+]

@@ -16,8 +16,9 @@ def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:
 
     It suits every code whose rows are worth the same (MDS codes, gradient codes) at a cost of one a task.
 
-    >>> any_k([2, 0, 1], critical=2).slots
-    (Slot(rows=3, threshold=2),)
+    >>> plan = any_k([2, 0, 1], critical=2)
+    >>> plan.tasks, plan.slots[0].threshold
+    (3, 2)
     """
     sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(counts)]
     rows = sum(sizes)

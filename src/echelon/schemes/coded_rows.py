@@ -1,4 +1,8 @@
-"""Lanes of consecutive rows of one code, at their true cost: what the live runtime plans with."""
+"""Lanes of consecutive rows of one code, at their true cost: what the live runtime plans with.
+
+With a cyclic code this is the sliding window of the mmc paper on unequal workers: worker p computes kappa_p
+neighbouring rows, the first at d = n - K + 1 parts and each further one at one part more.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -7,12 +11,10 @@ from echelon import checks
 from echelon.arrays import IntArray
 from echelon.codes import Code
 from echelon.errors import ArgumentError
-from echelon.plan import Plan, Slot, Task
-
-LEAST = 0.01  # parts: a row whose parts are all there must still be combined and sent
+from echelon.schemes.coded_plan import CodedPlan, lane_tasks
 
 
-def coded_rows(code: Code, counts: Sequence[int] | IntArray) -> Plan:
+def coded_rows(code: Code, counts: Sequence[int] | IntArray) -> CodedPlan:
     """Return the plan in which worker p computes the next counts[p] rows of a code.
 
     A row that follows its neighbour costs only the parts that the neighbour did not need: kappa consecutive rows of a
@@ -27,11 +29,9 @@ def coded_rows(code: Code, counts: Sequence[int] | IntArray) -> Plan:
     sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(counts)]
     if sum(sizes) != code.rows:
         raise ArgumentError(f"counts: they sum to {sum(sizes)}; must be {code.rows}, the rows of the code")
+    chunks = [range(code.parts)]
     lanes = [
-        [
-            Task(slot=0, row=row, cost=max(LEAST, float(code.cost(row, row - 1 if row > end - size else None))))
-            for row in range(end - size, end)
-        ]
+        lane_tasks([code], chunks, [(0, row) for row in range(end - size, end)])
         for size, end in zip(sizes, accumulate(sizes), strict=True)
     ]
-    return Plan([Slot(rows=code.rows, threshold=code.threshold)], lanes)
+    return CodedPlan([code], lanes, chunks)

@@ -21,12 +21,14 @@ def split_rows(
     tasks: int | None = None,
     purge: bool = True,
     laws: Sequence[Delay] | None = None,
+    first: float = 1.0,
 ) -> Split:
     """Return how many rows each worker of the profile gets, K*Omega in all unless `tasks` says otherwise.
 
     ``best`` starts from Theorem 2 and exchanges rows while that lowers the mean delay, from the exact moments of
     an iteration by the formula that fits the arrivals (the mean iteration while the queue is unstable); it needs
-    task laws with closed sums.
+    task laws with closed sums. `first` is the cost of a lane's first task, where the others cost 1 (a gradient code);
+    ``best`` knows tasks of cost 1 only.
 
     >>> from echelon.profile import Arrivals, Job, Worker
     >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.01))
@@ -39,7 +41,9 @@ def split_rows(
     if tasks < job.critical:
         raise ArgumentError(f"tasks: {tasks} is not allowed; must be at least critical, {job.critical}")
     if rule != "best":
-        return SPLITS[rule](profile.speeds, tasks, job.gamma)
+        return SPLITS[rule](profile.speeds, tasks, job.gamma, first=first)
+    if first != 1:
+        raise ArgumentError(f"split: 'best' is not allowed with first {first!r}; use theorem2 for such lanes")
     laws = task_laws(profile) if laws is None else laws
     if not all(law.closed for law in laws):
         raise NoClosedForm("split: 'best' needs task laws with a closed form; use theorem2 for these workers")

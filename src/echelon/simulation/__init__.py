@@ -1,14 +1,17 @@
 """Plans in virtual time: rounds, streams of jobs, timelines, the closed loop."""
 
 from echelon.simulation.closed_loop import LoopResult, closed_loop
+from echelon.simulation.completion import CompletionResult, complete
 from echelon.simulation.faults import Faults, random_faults
 from echelon.simulation.rounds import Rounds, RoundSampler
-from echelon.simulation.stream import CONFIDENCE, Interval, StreamResult, simulate, simulate_law
+from echelon.simulation.simulate import simulate
+from echelon.simulation.stream import CONFIDENCE, Interval, StreamResult, simulate_law, simulate_stream
 from echelon.simulation.timeline import Timeline, timeline
 from echelon.simulation.virtual import NeverEnds, VirtualCluster, VirtualResult
 
 __all__ = [
     "CONFIDENCE",
+    "CompletionResult",
     "Faults",
     "Interval",
     "LoopResult",
@@ -20,8 +23,10 @@ __all__ = [
     "VirtualCluster",
     "VirtualResult",
     "closed_loop",
+    "complete",
     "random_faults",
     "simulate",
     "simulate_law",
+    "simulate_stream",
     "timeline",
 ]

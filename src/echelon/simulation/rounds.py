@@ -6,8 +6,8 @@ sees of every worker: how long it computed and how many results it sent before t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -16,20 +16,70 @@ from echelon.arrays import FloatArray, IntArray
 from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
+from echelon.simulation.one_slot import OneSlot
+from echelon.simulation.slots import Slots
 
 
-@dataclass(frozen=True, slots=True)
+class Kernel(Protocol):
+    """From task times to the ends of rounds, for plans of one kind."""
+
+    def empty(self, rounds: int) -> FloatArray:
+        """Return memory for the arrivals of so many rounds."""
+
+    def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
+        """Write the arrivals of lane p from its task times, shape (rounds, tasks), or (rounds, 1) for one pace."""
+
+    def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
+        """Write all arrivals from the paces of all workers, shape (workers, rounds)."""
+
+    def ends(self, arrivals: FloatArray) -> FloatArray:
+        """Return when every slot is recovered, shape (rounds,)."""
+
+    def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+        """Return how many messages arrived until then, shape (rounds,)."""
+
+    def load_with_stop(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+        """Return how many of them came while their slot was not recovered, shape (rounds,)."""
+
+    def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return computing time and results of every worker, shape (rounds, workers)."""
+
+
+@dataclass(frozen=True)
 class Rounds:
     """What happened in a batch of rounds.
 
     times: duration of each round, shape (seeds, rounds).
-    busy: time each worker computed, links excluded, shape (seeds, rounds, workers).
-    done: results each worker sent before the round was over, shape (seeds, rounds, workers).
     """
 
     times: FloatArray
-    busy: FloatArray
-    done: IntArray
+    _kernel: Kernel
+    _arrivals: FloatArray
+
+    @cached_property
+    def _seen(self) -> tuple[FloatArray, IntArray]:
+        busy, done = self._kernel.seen(self._arrivals, self.times.ravel())
+        return busy.reshape(*self.times.shape, -1), done.reshape(*self.times.shape, -1)
+
+    @property
+    def busy(self) -> FloatArray:
+        """Time each worker computed, links excluded, shape (seeds, rounds, workers)."""
+        return self._seen[0]
+
+    @property
+    def done(self) -> IntArray:
+        """Results each worker sent before the round was over, shape (seeds, rounds, workers)."""
+        return self._seen[1]
+
+    @cached_property
+    def load(self) -> IntArray:
+        """Messages received up to the end of the round, repeated and useless ones included, shape (seeds, rounds)."""
+        return self._kernel.load(self._arrivals, self.times.ravel()).reshape(self.times.shape)
+
+    @cached_property
+    def load_with_stop(self) -> IntArray:
+        """The same where nobody sends for a slot that is recovered, shape (seeds, rounds)."""
+        return self._kernel.load_with_stop(self._arrivals, self.times.ravel()).reshape(self.times.shape)
 
 
 class RoundSampler:
@@ -50,21 +100,12 @@ class RoundSampler:
         self.links = np.asarray(links, dtype=np.float64)
         if self.links.shape != (workers,):
             raise ArgumentError(f"links: shape {self.links.shape} is not allowed; must be ({workers},), one a lane")
-        self.purge = purge
         self._active = [p for p in range(workers) if plan.lanes[p]]
-        if not purge:
-            # every row is awaited, so only the end of each lane matters
-            self._tails = [1 if lane else 0 for lane in plan.lanes]
-        elif plan.counts_suffice:
-            # the K-th of n arrivals is one of the n - K + 1 last, which are among as many last ones of each lane
-            spare = plan.tasks - plan.slots[0].threshold
-            self._tails = [min(len(lane), spare + 1) for lane in plan.lanes]
-        else:
-            self._tails = [len(lane) for lane in plan.lanes]
-            self._order, self._starts, self._slot_rows = _row_groups(plan)
-        self._offsets = np.concatenate([[0], np.cumsum(self._tails)])
-        self._heads = plan.counts - self._tails
-        self._lane_of = np.repeat(np.eye(workers, dtype=np.float32), self._tails, axis=0)
+        simple = plan.counts_suffice or not purge
+        self._kernel: Kernel = OneSlot(plan, self.links, purge=purge) if simple else Slots(plan, self.links)
+        # workers that keep one pace a round, by the same law, are drawn together: one draw a worker and round
+        alike = {law for law in self.laws if law.one_pace and law.independent_rounds}
+        self._together = len(alike) == 1 and all(law in alike for law in self.laws)
 
     def begin(self, seeds: int, rng: Generator) -> list[Any]:
         """Return what the laws must remember of `seeds` independent runs before the first round."""
@@ -72,62 +113,17 @@ class RoundSampler:
 
     def draw(self, state: list[Any], seeds: int, rounds: int, rng: Generator) -> tuple[Rounds, list[Any]]:
         """Return the next rounds of every run and the state after them."""
-        arrivals = np.empty((seeds * rounds, self._offsets[-1]))
-        after = []
-        for p, memory in zip(self._active, state, strict=True):
-            size = (seeds, rounds, len(self.plan.lanes[p]))
-            times, memory = self.laws[p].advance(memory, size, rng)
-            after.append(memory)
-            self._arrive(p, times.reshape(seeds * rounds, -1), arrivals)
-        ends = self._ends(arrivals)
-        busy, done = self._seen(arrivals, ends)
-        shape = (seeds, rounds, len(self.plan.lanes))
-        return Rounds(ends.reshape(shape[:2]), busy.reshape(shape), done.reshape(shape)), after
-
-    def _arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
-        """Write the arrivals of the last tasks of lane p, link + T_1 + … + T_j (stream, note 1)."""
-        if not self.plan.unit_costs:
-            times *= self.plan.costs[p]
-        head = times.shape[1] - self._tails[p]
-        if head:
-            # a product with ones is the quickest sum of short rows
-            times[:, head] += times[:, :head] @ np.ones(head)
-        times[:, head] += self.links[p]
-        np.cumsum(times[:, head:], axis=1, out=arrivals[:, self._offsets[p] : self._offsets[p + 1]])
-
-    def _ends(self, arrivals: FloatArray) -> FloatArray:
-        if not self.purge:
-            return np.max(arrivals, axis=1, out=np.empty(len(arrivals)))
-        if self.plan.counts_suffice:
-            place = self.plan.slots[0].threshold - 1 - (self.plan.tasks - arrivals.shape[1])
-            return np.partition(arrivals, place, axis=1)[:, place]
-        earliest = np.minimum.reduceat(arrivals[:, self._order], self._starts, axis=1)
-        ends = np.zeros(len(arrivals))
-        for slot, rows in zip(self.plan.slots, self._slot_rows, strict=True):
-            place = slot.threshold - 1
-            np.maximum(ends, np.partition(earliest[:, rows], place, axis=1)[:, place], out=ends)
-        return ends
-
-    def _seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return computing time and results of every worker, shape (rounds, workers)."""
-        arrived = (arrivals <= ends[:, None]).astype(np.float32)
-        # a product with indicators counts a lane's arrivals quicker than a sum of booleans
-        done = (arrived @ self._lane_of).astype(np.int64)
-        done += self._heads
-        # a lane without tasks borrows its neighbour's last column, and is then set to 0
-        busy = np.minimum(arrivals[:, np.maximum(self._offsets[1:] - 1, 0)], ends[:, None])
-        busy -= self.links
-        np.maximum(busy, 0.0, out=busy)
-        busy[:, self.plan.counts == 0] = 0.0
-        return busy, done
-
-
-def _row_groups(plan: Plan) -> tuple[IntArray, IntArray, list[slice]]:
-    """Return columns sorted by (slot, row), where each distinct row starts, and the rows of each slot."""
-    keys = np.array([(task.slot, task.row) for lane in plan.lanes for task in lane])
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    ranked = keys[order]
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(ranked, axis=0) != 0).any(axis=1)]))
-    slots = ranked[starts, 0]
-    edges = np.searchsorted(slots, np.arange(len(plan.slots) + 1))
-    return order, starts, [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        arrivals = self._kernel.empty(seeds * rounds)
+        after = state
+        if self._together:
+            paces = self.laws[0].sample((len(self.plan.lanes), seeds * rounds, 1), rng)
+            self._kernel.arrive_together(paces[..., 0], arrivals)
+        else:
+            after = []
+            for p, memory in zip(self._active, state, strict=True):
+                tasks = 1 if self.laws[p].one_pace else len(self.plan.lanes[p])
+                times, memory = self.laws[p].advance(memory, (seeds, rounds, tasks), rng)
+                after.append(memory)
+                self._kernel.arrive(p, times.reshape(seeds * rounds, -1), arrivals)
+        ends = self._kernel.ends(arrivals)
+        return Rounds(ends.reshape(seeds, rounds), self._kernel, arrivals), after

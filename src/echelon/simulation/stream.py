@@ -75,7 +75,7 @@ class StreamResult:
         return float(np.percentile(self.delays, percent))
 
 
-def simulate(
+def simulate_stream(
     plan: Plan,
     profile: Profile,
     *,

@@ -10,12 +10,15 @@ from echelon.splits.base import Split, largest_remainder
 _SAMPLE = 4096  # workers from which a large cluster gets its first guess
 
 
-def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0) -> Split:
+def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0, *, first: float = 1.0) -> Split:
     """Prefer this one by default: it needs two moments a worker, and takes 10^6 workers in a blink.
 
     Worker p gets kappa_p rows such that c + gamma c^2 + b kappa + gamma m^2 kappa^2 = theta, or none where
     c + gamma c^2 >= theta, with b = m + 2 gamma c m + gamma sigma^2 (stream, (5) and Theorem 2); theta is
     the number at which the rows sum to `tasks`. Tasks of a lane are taken to be independent.
+
+    first: what the first task of a lane costs where the others cost 1, as with neighbouring rows of a gradient code:
+        kappa rows then take the time of kappa + first - 1 tasks.
 
     Differs from paper: evaluated as 2d / (b + sqrt(b^2 + 4 gamma m^2 d)), d = (theta - a)^+, since the printed
     form cancels for small gamma (note 4); rounded by largest remainder (note 5).
@@ -30,6 +33,10 @@ def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0) -> Split:
     a = c + gamma * c**2
     b = m + 2 * gamma * c * m + gamma * sigma**2
     q = 4 * gamma * m**2
+    # with D = first - 1 tasks more, theta = a + b (kappa + D) + gamma m^2 (kappa + D)^2, by powers of kappa
+    more = checks.number("first", first, least=1) - 1
+    a += b * more + q / 4 * more**2
+    b += q / 2 * more
     # links may dwarf the work: what is solved for is how far theta lies above the least a
     least = float(a.min())
     a -= least

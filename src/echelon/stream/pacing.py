@@ -175,10 +175,8 @@ class Pacing:
             return SPLITS["uniform"](
                 Speeds(np.ones(len(at)), np.ones(len(at)), np.zeros(len(at))), code.rows, GAMMA
             ).counts
-        # a lane's first row costs more than the others: the surplus delays all of the lane, as a link does
-        first = code.cost(0) - 1
-        mean = self._mean[at]
-        return SPLITS[self.rule](Speeds(mean, self._std[at], self._link[at] + first * mean), code.rows, GAMMA).counts
+        speeds = Speeds(self._mean[at], self._std[at], self._link[at])
+        return SPLITS[self.rule](speeds, code.rows, GAMMA, first=code.cost(0)).counts
 
     def _time(self, code: Code, at: IntArray, counts: IntArray) -> float:
         """Return when the threshold is reached if every task took its mean: the first of a lane costs more than one."""

@@ -1,6 +1,7 @@
 """Exact predictions: the law of an iteration, the queue, the paper's bounds."""
 
 from echelon.theory.bounds import lower_bound, metric, mismatch, queued_bound
+from echelon.theory.completion import completion_law, has_completion_law
 from echelon.theory.iteration import iteration_cdf, iteration_law
 from echelon.theory.queue import QueueDelay, kingman, pollaczek_khinchine, queue_delay, service_moments
 from echelon.theory.split_score import SplitScore
@@ -10,6 +11,8 @@ __all__ = [
     "QueueDelay",
     "SplitScore",
     "TabulatedCdf",
+    "completion_law",
+    "has_completion_law",
     "iteration_cdf",
     "iteration_law",
     "kingman",

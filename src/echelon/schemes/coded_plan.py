@@ -1,0 +1,71 @@
+"""A plan whose slots have codes: what the live runtime needs beyond slots and lanes to compute and decode rows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from echelon.codes import Code
+from echelon.errors import ArgumentError
+from echelon.plan import Plan, Slot, Task
+
+LEAST = 0.01  # parts: a row whose parts are all there must still be combined and sent
+
+
+class CodedPlan(Plan):
+    """A plan with one code a slot.
+
+    codes: how the rows of each slot are made of its parts.
+    chunks: which chunk of the data part j of slot s is, ``chunks[s][j]``; by default slots follow one another.
+
+    >>> from echelon.codes import uncoded
+    >>> code = uncoded(parts=2)
+    >>> plan = CodedPlan([code, code], [[Task(slot=s, row=row) for s in (0, 1)] for row in (0, 1)])
+    >>> plan.chunks, plan.parts
+    (((0, 1), (2, 3)), 4)
+    """
+
+    codes: tuple[Code, ...]
+    chunks: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self, codes: Sequence[Code], lanes: Sequence[Sequence[Task]], chunks: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        super().__init__([_slot(code) for code in codes], lanes)
+        if chunks is None:
+            ends = np.cumsum([code.parts for code in codes]).tolist()
+            chunks = [range(end - code.parts, end) for code, end in zip(codes, ends, strict=True)]
+        if [len(some) for some in chunks] != [code.parts for code in codes]:
+            raise ArgumentError("chunks: must name one chunk for every part of every slot's code")
+        object.__setattr__(self, "codes", tuple(codes))
+        object.__setattr__(self, "chunks", tuple(tuple(some) for some in chunks))
+
+    @property
+    def parts(self) -> int:
+        """Number of chunks that the data must be cut into."""
+        return 1 + max(chunk for some in self.chunks for chunk in some)
+
+
+def _slot(code: Code) -> Slot:
+    """Return the slot that a code protects; rows that are the one wanted value are enough alone."""
+    alone: tuple[int, ...] = ()
+    if not code.counting and len(code.target) == 1:
+        alone = tuple(np.flatnonzero((code.matrix == code.target).all(axis=1)).tolist())
+    return Slot(rows=code.rows, threshold=code.threshold, alone=alone)
+
+
+def lane_tasks(codes: Sequence[Code], chunks: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]]) -> list[Task]:
+    """Return the tasks of one worker, (slot, row) by (slot, row), at their true cost.
+
+    A worker keeps the results of parts that later rows of its lane need: no part is computed twice.
+    """
+    tasks: list[Task] = []
+    kept: set[int] = set()
+    for slot, row in rows:
+        code = codes[slot]
+        if code.precoded:
+            tasks.append(Task(slot=slot, row=row))
+            continue
+        needed = {chunks[slot][part] for part in np.flatnonzero(code.support[row]).tolist()}
+        tasks.append(Task(slot=slot, row=row, cost=max(LEAST, float(len(needed - kept)))))
+        kept |= needed
+    return tasks

@@ -1,0 +1,122 @@
+"""Any plan: arrivals, the earliest copy of each row, the threshold-th row of each slot, the last slot.
+
+Arrivals are a table of tasks by rounds, lane after lane: each step is a few passes over whole vectors of rounds.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from echelon.arrays import BoolArray, FloatArray, IntArray
+from echelon.plan import Plan
+from echelon.simulation.selection import kth_smallest
+
+_BYTE = 255  # ones that a byte can count
+
+
+class Slots:
+    """Which tasks of the table are the copies of which row, and what each slot needs."""
+
+    def __init__(self, plan: Plan, links: FloatArray) -> None:
+        self._plan, self._links = plan, links
+        edges = np.concatenate([[0], np.cumsum(plan.counts)])
+        self._lanes = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        self._reach = [np.cumsum(costs)[:, None] for costs in plan.costs]
+        keys = [(task.slot, task.row) for lane in plan.lanes for task in lane]
+        copies: dict[tuple[int, int], list[int]] = {}
+        for place, key in enumerate(keys):
+            copies.setdefault(key, []).append(place)
+        self._tasks = [np.array([i for i, key in enumerate(keys) if key[0] == s]) for s in range(len(plan.slots))]
+        rows = sorted(copies)
+        sizes = [sum(key[0] == s for key in rows) for s in range(len(plan.slots))]
+        # slots that need the same of as many rows are decided together, rows of one number side by side
+        self._together = len(set(plan.slots)) == 1 and len(set(sizes)) == 1
+        if self._together:
+            of_slot = np.array(rows).reshape(len(sizes), sizes[0], 2)
+            rows = [(slot, row) for slot, row in of_slot.transpose(1, 0, 2).reshape(-1, 2).tolist()]
+        most = max(len(places) for places in copies.values())
+        # a row with fewer copies than others has its first one named again
+        self._copies = np.array([[copies[key][i % len(copies[key])] for key in rows] for i in range(most)])
+        self._rows = [slice(int(a), int(b)) for a, b in pairwise(np.concatenate([[0], np.cumsum(sizes)]))]
+        by_slot = [sorted(row for s, row in copies if s == slot) for slot in range(len(plan.slots))]
+        self._alone = [
+            [i for i, row in enumerate(held) if row in slot.alone]
+            for slot, held in zip(plan.slots, by_slot, strict=True)
+        ]
+
+    def empty(self, rounds: int) -> FloatArray:
+        """Return memory of shape (tasks, rounds)."""
+        return np.empty((self._plan.tasks, rounds))
+
+    def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
+        """Write the arrivals of lane p, link + T_1 + … + T_j (stream, note 1)."""
+        out = arrivals[self._lanes[p]]
+        if times.shape[1] < len(out) or len(out) == 1:  # one pace for all
+            np.multiply(times[:, 0], self._reach[p], out=out)
+        else:
+            np.cumsum(times * self._plan.costs[p], axis=1, out=out.T)
+        if self._links[p]:
+            out += self._links[p]
+
+    def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
+        """Write all arrivals from one pace a worker."""
+        if len(set(self._plan.counts.tolist())) > 1 or self._links.any():
+            for p in np.flatnonzero(self._plan.counts).tolist():
+                self.arrive(p, paces[p][:, None], arrivals)
+            return
+        table = arrivals.reshape(len(paces), -1, paces.shape[1])
+        np.multiply(paces[:, None, :], np.stack(self._reach), out=table)
+
+    def ends(self, arrivals: FloatArray) -> FloatArray:
+        """Return when the last slot is recovered."""
+        last: FloatArray = self._slot_ends(arrivals).max(axis=0)
+        return last
+
+    def _slot_ends(self, arrivals: FloatArray) -> FloatArray:
+        """Return when each slot is recovered, shape (slots, rounds)."""
+        earliest = arrivals[self._copies[0]]
+        copy = np.empty_like(earliest)
+        for places in self._copies[1:]:
+            np.take(arrivals, places, axis=0, out=copy, mode="clip")
+            np.minimum(earliest, copy, out=earliest)
+        if self._together:
+            # all slots at once: the same order statistic, of longer vectors
+            return self._recovered(0, earliest.reshape(-1, len(self._plan.slots), arrivals.shape[1]))
+        return np.stack([self._recovered(slot, earliest[rows]) for slot, rows in enumerate(self._rows)])
+
+    def _recovered(self, slot: int, earliest: FloatArray) -> FloatArray:
+        """Return when a slot is recovered, from the arrivals of its distinct rows along the first axis."""
+        alone, threshold = self._alone[slot], self._plan.slots[slot].threshold
+        sooner: FloatArray = earliest[alone].min(axis=0) if alone else np.array(np.inf)
+        if threshold > len(earliest):
+            return sooner
+        return np.minimum(kth_smallest(earliest, threshold - 1), sooner)
+
+    def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+        """Return the arrivals up to the end of the round."""
+        return _count(arrivals <= ends)
+
+    def load_with_stop(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+        """Return the arrivals up to the end of their slots."""
+        came = np.zeros(arrivals.shape[1], dtype=np.int64)
+        for tasks, recovered in zip(self._tasks, self._slot_ends(arrivals), strict=True):
+            came += _count(arrivals[tasks] <= recovered)
+        return came
+
+    def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return computing time and results of every worker, shape (rounds, workers)."""
+        shape = (arrivals.shape[1], len(self._plan.lanes))
+        busy, done = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        for p in np.flatnonzero(self._plan.counts).tolist():
+            lane = arrivals[self._lanes[p]]
+            done[:, p] = _count(lane <= ends)
+            busy[:, p] = np.maximum(np.minimum(lane[-1], ends) - self._links[p], 0.0)
+        return busy, done
+
+
+def _count(came: BoolArray) -> IntArray:
+    """Return how many are true along the first axis; bytes are quicker to add than whole numbers."""
+    total = np.zeros(came.shape[1], dtype=np.int64)
+    for at in range(0, len(came), _BYTE):
+        total += np.add.reduce(came[at : at + _BYTE].view(np.uint8), axis=0, dtype=np.uint8)
+    return total
