@@ -36,6 +36,7 @@ def run_schedule(seed: int) -> None:
         lambda place, number: float(rng.exponential(0.2 * (1 + place))),
         rng.uniform(0, 0.3, places).tolist(),
         codes=(code,) * len(slots) if code else (),
+        lend=bool(rng.random() < 0.5),
         patience=2.0,
         faults=faults,
     )

@@ -1,16 +1,45 @@
-"""A plain event loop over the messages of a plan: the reference that the vectorised rounds are held to."""
+"""Plain event loops over the messages of a plan: the references that the vectorised rounds are held to."""
 
 from heapq import heapify, heappop, heapreplace
+from itertools import accumulate
+
+from numpy.random import Generator
 
 from echelon.plan import Plan
 
+SHIFT, RATE = 0.01, 10.0  # mmc, section 4.1
 
-def run_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
+
+def draw_paces(workers: int, rng: Generator) -> list[float]:
+    """Return one pace a worker, drawn one by one."""
+    return [SHIFT + rng.standard_exponential() / RATE for _ in range(workers)]
+
+
+def plain_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
     """Return when a round ends and how many messages had come, where worker p takes paces[p] a part.
 
-    Every message is an event: it is taken from the heap in order of time, its row is noted, and the worker's next
-    message takes its place.
+    All messages are put into a heap and taken out in order of time; each is noted in its slot.
     """
+    events = []
+    for pace, lane in zip(paces, plan.lanes, strict=True):
+        for task, reach in zip(lane, accumulate(task.cost for task in lane), strict=True):
+            events.append((reach * pace, task.slot, task.row))
+    heapify(events)
+    seen: list[set[int]] = [set() for _ in plan.slots]
+    open_slots = set(range(len(plan.slots)))
+    messages = 0
+    while True:
+        time, slot, row = heappop(events)
+        messages += 1
+        seen[slot].add(row)
+        if slot in open_slots and len(seen[slot]) >= plan.slots[slot].threshold:
+            open_slots.remove(slot)
+            if not open_slots:
+                return time, messages
+
+
+def tuned_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
+    """Return the same, as quickly as plain Python can: a worker's next message is made when its last one is taken."""
     seen: list[set[int]] = [set() for _ in plan.slots]
     left = len(plan.slots)
     events = [(lane[0].cost * pace, p, 0) for p, (lane, pace) in enumerate(zip(plan.lanes, paces, strict=True)) if lane]
@@ -22,10 +51,9 @@ def run_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
         task = lane[at]
         messages += 1
         rows = seen[task.slot]
-        slot = plan.slots[task.slot]
         before = len(rows)
         rows.add(task.row)
-        if before < slot.threshold == len(rows):
+        if before < plan.slots[task.slot].threshold == len(rows):
             left -= 1
             if not left:
                 return time, messages

@@ -7,7 +7,7 @@ rounds, and the winner is scored again on draws that had no part in choosing it,
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 
 from echelon import checks
 from echelon.delays import Delay, per_worker
@@ -47,7 +47,8 @@ class Design:
 
     def __str__(self) -> str:
         kind = f"order {self.order}" if self.orders is None else f"orders {list(self.orders)}"
-        return f"{self.clusters} clusters, {kind}{', hybrid' if self.hybrid else ''}"
+        plural = "s" if self.clusters > 1 else ""
+        return f"{self.clusters} cluster{plural}, {kind}{', hybrid' if self.hybrid else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,10 @@ def optimise_multi_message(
     checks.number("message_cost", message_cost, least=0)
     checks.whole("max_orders", max_orders, least=1)
     most = float("inf") if max_messages is None else checks.number("max_messages", max_messages, above=0)
-    laws = per_worker(delay, workers)
-    designs = list(_designs(workers, load, max_orders))
+    laws = per_worker(delay, workers, "delay")
+    designs = list(islice(_designs(workers, load, max_orders), MOST_DESIGNS + 1))
     if len(designs) > MOST_DESIGNS:
-        raise ArgumentError(f"max_orders: {max_orders} makes {len(designs)} designs; must be at most {MOST_DESIGNS}")
+        raise ArgumentError(f"max_orders: {max_orders} makes more than {MOST_DESIGNS} designs; must be less")
     search = _Search(laws, most, message_cost, progress, designs)
     scored: list[tuple[Design, CompletionResult]] = []
     for stage, (rounds, share) in enumerate(STAGES):
@@ -120,7 +121,10 @@ class _Search:
     ) -> None:
         self._laws, self._most, self._cost, self._progress = laws, most, message_cost, progress
         self.tried = len(designs)
-        self._done = 0
+        self._done, self._all, going_on = 0, 0, len(designs)
+        for _, share in STAGES:
+            self._all += going_on
+            going_on = min(going_on, max(_FEW, round(share * going_on)))
 
     def score(self, design: Design, rounds: int, seed: int) -> CompletionResult:
         return complete(design.plan, self._laws, rounds=rounds, seed=seed)
@@ -134,7 +138,7 @@ class _Search:
                 scored.append((design, score))
             self._done += 1
             if self._progress is not None:
-                self._progress(min(self._done, self.tried), self.tried)
+                self._progress(self._done, max(self._done, self._all))
         return sorted(scored, key=lambda pair: pair[1].mean + self._cost * pair[1].load)
 
 
@@ -142,10 +146,12 @@ def _designs(workers: int, load: int, max_orders: int) -> Iterator[Design]:
     for clusters in range(1, workers // load + 1):
         if workers % clusters:
             continue
+        for order in range(1, load + 1):
+            # not hybrid: a worker that has computed its whole cluster has sent as many rows as are needed anyway
+            yield Design(workers, load, clusters, order, None, False)
         for hybrid in (False, True) if load == workers // clusters else (False,):
-            for order in range(1, load + 1):
-                yield Design(workers, load, clusters, order, None, hybrid)
             for count in range(1, min(load, max_orders) + 1):
                 for orders in combinations(range(1, load + 1), count):
-                    if not hybrid or orders[-1] == load:
+                    # one message after all computations is gradient coding, which is there already
+                    if orders != (load,) and (not hybrid or orders[-1] == load):
                         yield Design(workers, load, clusters, None, orders, hybrid)

@@ -150,6 +150,8 @@ def predict_round(
     delays = np.zeros(len(chosen)) if links is None else np.asarray(links, dtype=np.float64)
     if delays.shape != (len(chosen),):
         raise ArgumentError(f"links: shape {delays.shape} is not allowed; must be ({len(chosen)},), one a lane")
+    if not (np.isfinite(delays).all() and (delays >= 0).all()):
+        raise ArgumentError(f"links: {delays.tolist()} is not allowed; must be finite and >= 0")
     if has_completion_law(plan, chosen):
         law = completion_law(plan, chosen, delays)
         return CompletionPrediction(law.mean, max(law.second - law.mean**2, 0.0) ** 0.5, law.error, "exact", law)

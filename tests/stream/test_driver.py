@@ -65,6 +65,9 @@ class Sizes(Observer):
         if running.iteration in (WARM, ROUNDS - 1):
             self.sizes[running.iteration] = sys.getallocatedblocks()
 
+    def delivered(self, time_s, running, outcome, error):
+        assert not error, error
+
 
 def test_memory_is_bounded_by_the_messages_of_one_round_over_a_hundred_thousand_rounds():
     cluster, sizes = Echo(), Sizes()
@@ -73,7 +76,7 @@ def test_memory_is_bounded_by_the_messages_of_one_round_over_a_hundred_thousand_
         partial=len, update=lambda state, total: total, state=np.ones(4), chunks=[0, 1, 2], until=bool
     )  # fmt: skip
     code = uncoded(parts=3)
-    driver.order(lambda: driver.submit(Running(0, "long", job, code, Decoder(code), job.state, 0.0)))
+    driver.order(lambda: driver.submit(Running(0, "long", job, (code,), (Decoder(code),), job.state, 0.0)))
     job.until = lambda state: driver.master.round >= ROUNDS and (driver.stop() or True)
     driver.run()
     assert driver.master.round == ROUNDS

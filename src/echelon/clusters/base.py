@@ -85,6 +85,9 @@ class Cluster(Protocol):
     def purge(self, round: int) -> None:
         """Let everybody stop working on a round and all before it."""
 
+    def stop(self, round: int, slot: int) -> None:
+        """Let everybody stop working on one slot of a round."""
+
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it for so long at most (None: as long as it takes)."""
 

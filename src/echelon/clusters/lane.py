@@ -1,7 +1,7 @@
 """A worker's lane, part by part: what every cluster runs on its workers.
 
-Results of parts that the previous row used are kept for the next one, so that a lane of neighbouring rows computes each
-part once. Between parts it asks whether the round is still wanted: a purge costs one part at most.
+Results of parts that a later row of the lane needs are kept, so that a lane computes each part once. Between parts it
+asks whether the round, and the slot, are still wanted: a purge costs one part at most.
 """
 
 import sys
@@ -27,7 +27,7 @@ Allocate = Callable[[bytes], list[NumberArray] | None]
 class Lane:
     """Computes the rows of one round on one worker.
 
-    wanted: says whether the round still goes on.
+    wanted: says whether the row at hand is still needed.
     allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
     """
@@ -37,6 +37,14 @@ class Lane:
     ) -> None:
         self._work, self._state, self._wanted, self._allocate, self._own = work, state, wanted, allocate, own
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
+        self._uses: dict[int, int] = {}  # of each part, by rows that are still to be computed
+
+    def expect(self, rows: Iterable[tuple[int, int]]) -> None:
+        """Take note of rows to come, (slot, row) each: what they share is kept until the last of them."""
+        uses = self._uses
+        for slot, row in rows:
+            for part in self._work.row(slot, row)[0]:
+                uses[part] = uses.get(part, 0) + 1
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where the round is no longer wanted."""
@@ -49,9 +57,10 @@ class Lane:
             if known is None:
                 if not self._wanted():
                     return None
-                known = _flat(self._work.part(self._state, part), keep=self._own or len(parts) > 1)
+                known = self._kept[part] = _flat(self._work.part(self._state, part), keep=True)
             used[part] = known
-        self._kept = used
+        for part in parts:
+            self._used(part)
         results = list(used.values())
         form = results[0][0]
         for part, (other, _) in used.items():
@@ -72,9 +81,20 @@ class Lane:
         if known is None:
             if not self._wanted():
                 return None
-            known = _flat(self._work.part(self._state, part), keep=self._own)
-            self._kept = {part: known}
+            again = self._uses.get(part, 1) > 1
+            known = _flat(self._work.part(self._state, part), keep=self._own or again)
+            if again:
+                self._kept[part] = known
+        self._used(part)
         return known
+
+    def _used(self, part: int) -> None:
+        """Count one use of a part less, and let go of its result after the last."""
+        left = self._uses.pop(part, 1) - 1
+        if left > 0:
+            self._uses[part] = left
+        else:
+            self._kept.pop(part, None)
 
 
 def _holders(result: Any) -> int:
@@ -99,7 +119,8 @@ def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
 class LaneWorker(ABC):
     """What a worker does, wherever it runs: takes orders, computes its lane, sends each message when it is ready.
 
-    A subclass says how orders come, how messages leave (`keeps`: uncopied), and which rounds are over.
+    A subclass says how orders come, how messages leave (`keeps`: uncopied), which rounds are over, and which slots of
+    the round at hand.
     """
 
     keeps = False
@@ -107,6 +128,7 @@ class LaneWorker(ABC):
     def __init__(self, pace: Pace | None) -> None:
         self.open = True
         self.round = 0
+        self._slot = 0  # of the row at hand
         self._pace = pace
         self._lane: Lane | None = None
         self._tasks: deque[tuple[int, int, float]] = deque()  # slot, row, cost
@@ -114,6 +136,10 @@ class LaneWorker(ABC):
     @abstractmethod
     def over(self) -> int:
         """Return the last round that needs no work."""
+
+    @abstractmethod
+    def stopped(self, slot: int) -> bool:
+        """Return whether a slot of the round at hand needs no more work."""
 
     @abstractmethod
     def take(self, timeout_s: float | None) -> None:
@@ -153,7 +179,10 @@ class LaneWorker(ABC):
                 self.take(None)
 
     def wanted(self) -> bool:
-        """Return whether the round at hand still goes on."""
+        """Return whether the row at hand is still needed."""
+        return self._going() and not self.stopped(self._slot)
+
+    def _going(self) -> bool:
         return self.open and self.round > self.over()
 
     def begin(
@@ -168,7 +197,7 @@ class LaneWorker(ABC):
             if round == self.round and self._lane is not None:
                 if self._pace is not None and not self._tasks:
                     self._pace.resume(start)
-                self._tasks.extend(tasks)
+                self._append(self._lane, list(tasks))
             return
         self.round, self._lane = round, None
         self._tasks.clear()
@@ -176,15 +205,24 @@ class LaneWorker(ABC):
         if self._pace is not None:
             # drawn even if the round is over by now, so that which times a round takes depends on its number alone
             self._pace.begin(start, len(listed))
-        if not self.wanted():
+        if not self._going():
             return
         self.at(*listed[0][:2])  # what kills a worker may be the work's own import
         try:
-            self._lane = Lane(*bring(), self.wanted, self.allocate, own=self.keeps)
+            lane = Lane(*bring(), self.wanted, self.allocate, own=self.keeps)
         except BaseException:  # user code that wants to leave leaves its job
             self.complain(traceback.format_exc())
             return
-        self._tasks.extend(listed)
+        self._append(lane, listed)
+
+    def _append(self, lane: Lane, tasks: list[tuple[int, int, float]]) -> None:
+        try:
+            lane.expect((slot, row) for slot, row, _ in tasks)
+        except BaseException:
+            self.complain(traceback.format_exc())
+            return
+        self._lane = lane
+        self._tasks.extend(tasks)
 
     def forget(self) -> None:
         """Drop the lane, and with it work and state."""
@@ -194,6 +232,10 @@ class LaneWorker(ABC):
     def _step(self) -> None:
         slot, row, cost = self._tasks.popleft()
         assert self._lane is not None
+        self._slot = slot
+        if self.stopped(slot):
+            self._drop(slot)
+            return
         self.at(slot, row)
         began = time.monotonic()
         due = None if self._pace is None else self._pace.due(cost)
@@ -211,8 +253,16 @@ class LaneWorker(ABC):
             self.send(slot, row, seconds, *found)
             return
         self.abandon()
-        if not self.wanted():
+        if not self._going():
             self._tasks.clear()
+        elif self.stopped(slot):
+            self._drop(slot)
+            if self._pace is not None:
+                self._pace.cut(time.monotonic())
+
+    def _drop(self, slot: int) -> None:
+        """Drop the tasks of a slot that is recovered."""
+        self._tasks = deque(task for task in self._tasks if task[0] != slot)
 
     def _wait(self, due: float) -> bool:
         """Wait until a message is due; return whether it is still wanted then. A new round ends the wait."""

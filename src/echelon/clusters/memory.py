@@ -10,6 +10,7 @@ RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken 
 KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are there already are quicker
 _HEAD = 64  # bytes before a block, the first of which says whether it is in use
 _WORDS = 8  # bytes a word
+SLOTS = 1024  # slots of a round that can be stopped one by one
 _AT = struct.Struct("qqq")  # round, slot, row
 
 
@@ -32,16 +33,20 @@ def detach(memory: mmap.mmap) -> None:
 
 
 class Board:
-    """One word that says which rounds are over; and of every place, which state it reads and which row it is at."""
+    """One word that says which rounds are over, one a slot that says in which round it was last recovered; and of every
+    place, which state it reads and which row it is at.
+    """
 
     def __init__(self, descriptor: int, places: int) -> None:
+        self._lines = range(_HEAD // _WORDS, (places + 1) * _HEAD // _WORDS, _HEAD // _WORDS)
+        self._slots = (places + 1) * _HEAD // _WORDS
         self._memory = attach(descriptor, self.size(places))
         self._words = memoryview(self._memory).cast("q")
 
     @staticmethod
     def size(places: int) -> int:
         """Return the bytes that a board takes; words of different places lie in different cache lines."""
-        return _HEAD * (places + 1)
+        return _HEAD * (places + 1) + _WORDS * SLOTS
 
     def close(self) -> None:
         """Detach."""
@@ -55,6 +60,15 @@ class Board:
     def end(self, round: int) -> None:
         """Say that a round is over: a purge is this one store."""
         self._words[0] = round
+
+    def stop(self, round: int, slot: int) -> None:
+        """Say that a slot of a round is recovered; slots beyond the board go on to the end of the round."""
+        if slot < SLOTS:
+            self._words[self._slots + slot] = round
+
+    def stopped(self, round: int, slot: int) -> bool:
+        """Return whether a slot of a round is recovered."""
+        return slot < SLOTS and self._words[self._slots + slot] == round
 
     def read(self, place: int, round: int) -> None:
         """Say that a place reads the state of a round (0: of none)."""
@@ -75,7 +89,7 @@ class Board:
 
     def readers(self, round: int) -> bool:
         """Return whether anybody reads the state of a round."""
-        return any(self._words[at] == round for at in range(_HEAD // _WORDS, len(self._words), _HEAD // _WORDS))
+        return any(self._words[at] == round for at in self._lines)
 
 
 class Arena:

@@ -47,10 +47,15 @@ class Pace:
         """Go on with a lane that was done, for tasks that were given out at `start`: their link is paid again."""
         self._due = max(self._due, start + self.link)
 
+    def cut(self, now: float) -> None:
+        """Give up the task at hand: the next one begins now."""
+        self._due = now + self.link
+
     def due(self, cost: float) -> tuple[float, float]:
         """Return when the next message is due, and how long its task takes."""
         if self._at >= len(self._times):  # the lane grew since it began
-            self._draw(1)
+            if not self.law.one_pace:
+                self._draw(1)
             self._at = 0
         time = float(self._times[self._at]) * cost
         self._at += 1

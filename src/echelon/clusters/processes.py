@@ -266,6 +266,10 @@ class ProcessCluster:
         """End a round: one store that every worker looks at between parts."""
         self._board.end(round)
 
+    def stop(self, round: int, slot: int) -> None:
+        """End a slot of a round: one store again."""
+        self._board.stop(round, slot)
+
     # what happens
 
     def poll(self, timeout_s: float | None) -> list[Report]:

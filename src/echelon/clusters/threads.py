@@ -37,6 +37,7 @@ class ThreadCluster:
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
         self.over = 0
+        self.stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self.reports: SimpleQueue[Report | None] = SimpleQueue()
         self._works: dict[int, Work] = {}
         self._state: tuple[int, int, Any] = (0, 0, None)
@@ -74,6 +75,10 @@ class ThreadCluster:
     def purge(self, round: int) -> None:
         """End a round."""
         self.over = round
+
+    def stop(self, round: int, slot: int) -> None:
+        """End a slot of a round."""
+        self.stopped[slot] = round
 
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it for so long at most."""
@@ -140,6 +145,9 @@ class _Worker(LaneWorker):
 
     def over(self) -> int:
         return _ALL if self.killed else self._cluster.over
+
+    def stopped(self, slot: int) -> bool:
+        return self._cluster.stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:
         try:

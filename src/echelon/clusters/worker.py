@@ -53,6 +53,10 @@ class ProcessWorker(LaneWorker):
         """Return the last round that needs no work, from the board."""
         return self._board.over()
 
+    def stopped(self, slot: int) -> bool:
+        """Return whether a slot needs no more work, from the board."""
+        return self._board.stopped(self.round, slot)
+
     def rest(self) -> None:
         """Say that no state is being read."""
         self._board.read(self._place, 0)

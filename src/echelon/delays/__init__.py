@@ -105,9 +105,11 @@ def arrival_law(arrivals: Arrivals) -> Delay:
     return Gamma.fit(arrivals.mean, std)
 
 
-def per_worker(laws: Delay | Sequence[Delay], workers: int) -> list[Delay]:
+def per_worker(laws: Delay | Sequence[Delay], workers: int, name: str = "laws") -> list[Delay]:
     """Return one law a worker; a single law stands for all of them."""
+    if not isinstance(laws, Delay | Sequence):
+        raise ArgumentError(f"{name}: {laws!r} is not allowed; must be a Delay, or {workers} of them, one a worker")
     listed = [laws] * workers if isinstance(laws, Delay) else list(laws)
     if len(listed) != workers or not all(isinstance(law, Delay) for law in listed):
-        raise ArgumentError(f"laws: {len(listed)} given; must be one Delay, or {workers} of them, one a worker")
+        raise ArgumentError(f"{name}: {len(listed)} given; must be one Delay, or {workers} of them, one a worker")
     return listed

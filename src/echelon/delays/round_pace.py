@@ -1,7 +1,7 @@
 """One pace a round: a worker that is slow in a round is slow for all of its tasks, as in model (5) of the mmc paper."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -11,6 +11,7 @@ from echelon.delays.base import Delay, sums_from
 from echelon.delays.deterministic import Deterministic
 from echelon.delays.gamma import Gamma
 from echelon.delays.shifted_exponential import ShiftedExponential
+from echelon.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,10 @@ class RoundPace(Delay):
     """
 
     base: Delay
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, Delay):
+            raise ArgumentError(f"base: {self.base!r} is not allowed; must be a Delay")
 
     @property
     def mean(self) -> float:
@@ -59,6 +64,15 @@ class RoundPace(Delay):
         """Return task times, the same for all tasks of a round."""
         paces = self.base.sample((*size[:-1], 1), rng)
         return paces if size[-1] == 1 else np.repeat(paces, size[-1], axis=-1)
+
+    def begin(self, seeds: int, rng: Generator) -> Any:
+        """Return what the base must remember."""
+        return self.base.begin(seeds, rng)
+
+    def advance(self, state: Any, size: tuple[int, int, int], rng: Generator) -> tuple[FloatArray, Any]:
+        """Return task times for the next rounds, by the base's memory."""
+        paces, after = self.base.advance(state, (*size[:-1], 1), rng)
+        return paces if size[-1] == 1 else np.repeat(paces, size[-1], axis=-1), after
 
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
         """Return P(k X <= t)."""

@@ -1,6 +1,7 @@
 """What a job is to the stream, whatever it computes: a code, work for the workers, and steps on the master."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.random import Generator
@@ -9,6 +10,7 @@ from echelon import checks
 from echelon.clusters import Work
 from echelon.codes import Code
 from echelon.errors import ArgumentError
+from echelon.schemes import CodedPlan
 
 
 class IterativeJob(ABC):
@@ -20,11 +22,14 @@ class IterativeJob(ABC):
     tolerance: relative error of a recovered iteration that is accepted; a noisier one waits for another row. By default
         half of the digits of the numbers at hand.
 
-    A subclass sets `parts`: they and the redundancy determine its code. One whose code recovers many values, and not
-    one sum, is `stacked`; `move_cost` is what a part that is new to a worker costs it, in parts.
+    A subclass sets `parts`: they and the redundancy determine its code, unless it brings a `plan` of its own, with
+    codes; `lend` then says whether workers of slots that are recovered may help those that lag. One whose code recovers
+    many values, and not one sum, is `stacked`; `move_cost` is what a part that is new to a worker costs it, in parts.
     """
 
     parts: int
+    plan: CodedPlan | None = None
+    lend = False
     stacked = False
     move_cost = 0.0
 
@@ -48,8 +53,8 @@ class IterativeJob(ABC):
         """Return the code that protects an iteration, with about so many rows for each that is needed."""
 
     @abstractmethod
-    def work(self, code: Code) -> Work:
-        """Return what travels to the workers."""
+    def work(self, codes: Sequence[Code]) -> Work:
+        """Return what travels to the workers, for slots with these codes."""
 
     @abstractmethod
     def request(self, state: Any) -> Any:

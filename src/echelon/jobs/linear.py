@@ -62,7 +62,7 @@ class LinearJob(IterativeJob):
         """Return a systematic MDS code over the blocks."""
         return mds(parts=self.parts, rows=max(self.parts, round(self.parts * redundancy)), rng=rng)
 
-    def work(self, code: Code) -> "LinearWork":
+    def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""
         height = -(-self.matrix.shape[0] // self.parts)
         matrix = self.matrix
@@ -70,7 +70,7 @@ class LinearJob(IterativeJob):
             matrix = np.concatenate(
                 [matrix, np.zeros((height * self.parts - len(matrix), matrix.shape[1]), matrix.dtype)]
             )
-        return LinearWork(code.encode(matrix.reshape(self.parts, height, matrix.shape[1])))
+        return LinearWork(codes[0].encode(matrix.reshape(self.parts, height, matrix.shape[1])))
 
     def request(self, state: Any) -> Any:
         """Return the vector that is multiplied."""

@@ -11,6 +11,7 @@ from echelon.arrays import NumberArray
 from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function
+from echelon.schemes import CodedPlan
 
 MOST_CHUNKS = 10**4
 
@@ -30,6 +31,11 @@ class SumJob(IterativeJob):
     neighbouring chunks, which a worker computes once for all its rows. With very few chunks a small redundancy rounds
     to none.
 
+    plan: how the sum is protected instead, and which worker computes what: a plan with codes from `echelon.schemes`
+        (multi_message, gradient_coding, …), with a lane for every worker of the stream. The stream's redundancy and
+        split play no part then.
+    lend: whether workers whose slot is recovered may repeat work of slots that lag, where that looks like a gain.
+
     >>> job = SumJob(partial=lambda w, x: x * w, update=lambda w, total: total / 6.0, state=1.0,
     ...              chunks=[1.0, 2.0, 3.0], iterations=4)
     >>> job.step(1.0, np.array([[6.0]])[0])
@@ -45,6 +51,8 @@ class SumJob(IterativeJob):
         chunks: Sequence[Any] | None = None,
         load: Callable[[int], Any] | None = None,
         parts: int | None = None,
+        plan: CodedPlan | None = None,
+        lend: bool = False,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
@@ -67,6 +75,11 @@ class SumJob(IterativeJob):
             self.parts = checks.whole("parts", parts, least=1, most=MOST_CHUNKS)
             self._chunks, self._load = None, checked_function("load", load)
             self.move_cost = 1.0  # reading a chunk takes about as long as using it
+        if plan is not None:
+            self.plan = _checked_plan(plan, self.parts)
+        if lend and plan is None:
+            raise ArgumentError("lend: not allowed without a plan; rows of one slot are shared out by speed anyway")
+        self.lend = bool(lend)
 
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return a cyclic code over the chunks; without redundancy the chunks themselves."""
@@ -75,9 +88,10 @@ class SumJob(IterativeJob):
             return uncoded(parts=self.parts)
         return cyclic(rows=self.parts, load=self.parts - needed + 1, rng=rng)
 
-    def work(self, code: Code) -> "SumWork":
+    def work(self, codes: Sequence[Code]) -> "SumWork":
         """Return what travels to the workers."""
-        return SumWork(code, self.partial, self._chunks, self._load)
+        chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
+        return SumWork(codes, chunks, self.partial, self._chunks, self._load)
 
     def request(self, state: Any) -> Any:
         """Return the state: parts are computed from it."""
@@ -88,25 +102,39 @@ class SumJob(IterativeJob):
         return self.update(state, recovered)
 
 
+def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
+    if not isinstance(plan, CodedPlan):
+        raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must have codes (echelon.schemes.CodedPlan)")
+    if any(code.precoded or np.iscomplexobj(code.matrix) or len(code.target) > 1 for code in plan.codes):
+        raise ArgumentError("plan: not allowed; every slot must give a sum of partial results, by a real code")
+    if plan.parts != parts:
+        raise ArgumentError(f"chunks: {parts} are not allowed; must be {plan.parts}, as the plan says")
+    return plan
+
+
 class SumWork:
     """Partial results of chunks, and which of them a row combines."""
 
     def __init__(
         self,
-        code: Code,
+        codes: Sequence[Code],
+        parts: Sequence[Sequence[int]],
         partial: Callable[[Any, Any], Any],
         chunks: list[Any] | None,
         load: Callable[[int], Any] | None,
     ) -> None:
-        self._rows: list[tuple[tuple[int, ...], NumberArray]] = []
-        for row, held in zip(code.matrix, code.support, strict=True):
-            self._rows.append((tuple(np.flatnonzero(held).tolist()), row[held]))
+        self._rows: list[list[tuple[tuple[int, ...], NumberArray]]] = []
+        for code, names in zip(codes, parts, strict=True):
+            held = zip(code.matrix, code.support, strict=True)
+            self._rows.append(
+                [(tuple(names[i] for i in np.flatnonzero(some).tolist()), row[some]) for row, some in held]
+            )
         self._partial, self._load = partial, load
         self._chunks = dict(enumerate(chunks)) if chunks is not None else {}
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
         """Return the chunks of a row and their coefficients."""
-        return self._rows[row]
+        return self._rows[slot][row]
 
     def part(self, state: Any, part: int) -> Any:
         """Return the partial result of a chunk, which is loaded when it is first needed."""

@@ -10,6 +10,7 @@ from echelon.master.actions import (
     Replan,
     SetTimer,
     Starve,
+    Stop,
     Update,
 )
 from echelon.master.events import (
@@ -51,6 +52,7 @@ __all__ = [
     "Replan",
     "SetTimer",
     "Starve",
+    "Stop",
     "Submitted",
     "Update",
     "Updated",

@@ -49,6 +49,17 @@ class Purge:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """A slot is recovered while others are not: whoever still computes for it may stop.
+
+    Only where that leaves nobody with other work in the round: a lane of several slots goes on as it was planned.
+    """
+
+    round: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """Every slot is recovered: let the job take its step; answer with `Updated` or `Failed`."""
 
@@ -82,4 +93,4 @@ class Starve:
     round: int
 
 
-Action = Replan | Assign | Recover | Purge | Update | Deliver | SetTimer | Starve
+Action = Replan | Assign | Recover | Purge | Stop | Update | Deliver | SetTimer | Starve

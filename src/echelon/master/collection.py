@@ -13,10 +13,14 @@ KILLS = 20  # workers that one row may take with it before its job is given up
 
 
 class Collection:
-    """The rows of one round. Nothing here knows of jobs or time."""
+    """The rows of one round. Nothing here knows of jobs.
 
-    def __init__(self, round: int, plan: Plan, codes: tuple[Code, ...]) -> None:
-        self.round, self.plan, self.codes = round, plan, codes
+    start: when the round began. sent: parts that a worker's messages took it, and when the last of them came.
+    """
+
+    def __init__(self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0) -> None:
+        self.round, self.plan, self.codes, self.start = round, plan, codes, start
+        self.sent: dict[int, tuple[float, float]] = {}
         self.trackers = [self._new_tracker(slot) for slot in range(len(plan.slots))]
         self.recovered = [False] * len(plan.slots)
         self.refused = [False] * len(plan.slots)
@@ -58,6 +62,22 @@ class Collection:
             # a holder may be lost by now, or hold the row twice
             self.pending.get(worker, {}).pop(at, None)
         return self.trackers[slot].add(row) and not self.recovered[slot]
+
+    def progress(self, worker: int, slot: int, row: int, now: float) -> None:
+        """Take note of how far a worker is, when the message of a row comes from it."""
+        task = self.pending.get(worker, {}).get((slot, row))
+        if task is not None:
+            self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + task.cost, now
+
+    def settle(self, slot: int) -> bool:
+        """Take note that a slot is recovered; return whether some still work on it who have nothing else to do."""
+        self.recovered[slot] = True
+        working = [worker for worker, lane in self.pending.items() if any(of == slot for of, _ in lane)]
+        if not all(of == slot for worker in working for of, _ in self.pending[worker]):
+            return False  # a lane of several slots goes on as it was planned
+        for worker in working:
+            self.pending[worker] = {}
+        return bool(working)
 
     def lose(self, worker: int, at: tuple[int, int, int] | None) -> bool:
         """Forget a worker's lane; return whether the row that it was at has now taken too many workers with it."""
@@ -109,10 +129,14 @@ class Collection:
     def _rows(self, slot: int) -> list[Row]:
         return [(slot, row) for row in range(self.plan.slots[slot].rows)]
 
+    def alone(self, task: Task) -> Task:
+        """Return a task as it is for a worker that has computed nothing of it."""
+        return self._task((task.slot, task.row))
+
     def _task(self, at: Row) -> Task:
         """Return the task of a row that stands alone, at the cost that its code says or the largest that is planned."""
         slot, row = at
-        if self.codes:
+        if self.codes and not self.codes[slot].precoded:
             return Task(slot=slot, row=row, cost=float(self.codes[slot].cost(row)))
         planned = [task for lane in self.plan.lanes for task in lane if (task.slot, task.row) == at]
         return max(planned, key=lambda task: task.cost) if planned else Task(slot=slot, row=row)

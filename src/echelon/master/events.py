@@ -44,13 +44,18 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The answer to `Replan`: lane i of the plan is for workers[i]. Slots without a code count rows."""
+    """The answer to `Replan`: lane i of the plan is for workers[i]. Slots without a code count rows.
+
+    A lane may be for a worker that is not there: its rows are given to others where they are needed. With `lend`,
+    workers of recovered slots may help those that lag.
+    """
 
     time: float
     round: int
     plan: Plan
     workers: tuple[int, ...]
     codes: tuple[Code, ...] = ()
+    lend: bool = False
 
 
 @dataclass(frozen=True, slots=True)

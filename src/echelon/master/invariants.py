@@ -5,7 +5,19 @@ actions = watcher.handle(event)      # as master.handle, but every promise is ch
 """
 
 from echelon.errors import EchelonError
-from echelon.master.actions import Action, Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
+from echelon.master.actions import (
+    Action,
+    Assign,
+    Deliver,
+    Outcome,
+    Purge,
+    Recover,
+    Replan,
+    SetTimer,
+    Starve,
+    Stop,
+    Update,
+)
 from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Refused, Submitted, Updated
 from echelon.master.machine import Master, Phase
 
@@ -45,7 +57,9 @@ class Watcher:
     def _check_action(self, action: Action) -> None:
         master = self.master
         match action:
-            case Assign(worker=worker, round=number):
+            case Assign(worker=worker, round=number, tasks=tasks):
+                recovered = master.collection.recovered if master.collection is not None else []
+                self._promise(not any(recovered[task.slot] for task in tasks), f"{action}: for a recovered slot")
                 self._promise(worker in master.workers, f"{action}: this worker is gone")
                 self._promise(number > self._purged, f"{action}: after the purge of round {self._purged}")
             case Replan(round=number, workers=workers):
@@ -54,6 +68,12 @@ class Watcher:
             case Recover(round=number, rows=rows):
                 self._promise(
                     number == master.round and len(set(rows)) == len(rows), f"{action}: not this round's rows"
+                )
+            case Stop(round=number, slot=slot):
+                held = master.collection
+                self._promise(
+                    held is not None and number == master.round and held.recovered[slot] and not all(held.recovered),
+                    f"{action}: not a slot that is recovered before the others",
                 )
             case Purge(round=number):
                 self._promise(number > self._purged, f"{action}: for the second time")

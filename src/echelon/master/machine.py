@@ -16,7 +16,7 @@ from typing import Any
 
 from echelon import checks
 from echelon.errors import EchelonError
-from echelon.master.actions import Action, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
+from echelon.master.actions import Action, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Stop, Update
 from echelon.master.collection import KILLS, Collection
 from echelon.master.events import (
     Alarm,
@@ -32,6 +32,7 @@ from echelon.master.events import (
     Submitted,
     Updated,
 )
+from echelon.master.lending import lend
 
 
 class Phase(Enum):
@@ -70,6 +71,7 @@ class Master:
         self.collection: Collection | None = None
         self.attempt = 0
         self.moved = False  # whether a message came since the timer was set
+        self.lend = False
         self.last_job = -1
         self._moves: dict[type, Callable[[Any], list[Action]]] = {
             Received: self._received,
@@ -148,7 +150,8 @@ class Master:
                 f"{len(event.codes)} codes for {len(event.plan.slots)} slots"
             )
         self.phase = Phase.COLLECTING
-        self.collection = Collection(event.round, event.plan, event.codes)
+        self.collection = Collection(event.round, event.plan, event.codes, event.time)
+        self.lend = event.lend
         self.attempt, self.moved = 0, False
         actions: list[Action] = [
             self.collection.give(worker, lane)
@@ -170,6 +173,8 @@ class Master:
         if not collection.knows(slot, event.row) or (slot, event.row) in collection.received:
             return []
         self.moved = True
+        if self.lend:
+            collection.progress(event.worker, slot, event.row, event.time)
         if not collection.receive(slot, event.row):
             return []
         return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]
@@ -178,9 +183,10 @@ class Master:
         collection = self.collection
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
-        collection.recovered[event.slot] = True
+        idle = collection.settle(event.slot)
         if not all(collection.recovered):
-            return []
+            stop: list[Action] = [Stop(self.round, event.slot)] if idle else []
+            return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
         assert self.job is not None
         self.phase, self.collection = Phase.UPDATING, None
         return [Purge(self.round), Update(self.job, self.round)]

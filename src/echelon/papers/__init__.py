@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from echelon.papers import stream
+from echelon.papers import mmc, stream
 from echelon.papers.claims import Claim
 
 PAPERS: dict[str, Callable[..., list[Claim]]] = {
+    "mmc": mmc.reproduce,
     "stream": stream.reproduce,
 }

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from echelon import checks
 from echelon.codes import Code
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
@@ -36,8 +37,12 @@ class CodedPlan(Plan):
             chunks = [range(end - code.parts, end) for code, end in zip(codes, ends, strict=True)]
         if [len(some) for some in chunks] != [code.parts for code in codes]:
             raise ArgumentError("chunks: must name one chunk for every part of every slot's code")
+        for chunk in (chunk for some in chunks for chunk in some):
+            checks.whole("chunks", chunk, least=0)
         object.__setattr__(self, "codes", tuple(codes))
         object.__setattr__(self, "chunks", tuple(tuple(some) for some in chunks))
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # codes are what they are, and not their numbers
 
     @property
     def parts(self) -> int:

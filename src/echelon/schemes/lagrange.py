@@ -2,6 +2,7 @@
 
 from echelon import checks
 from echelon.codes import lagrange as lagrange_code
+from echelon.errors import ArgumentError
 from echelon.plan import Task
 from echelon.schemes.coded_plan import CodedPlan
 from echelon.schemes.multi_message import MOST_WORKERS
@@ -21,5 +22,12 @@ def lagrange(*, workers: int, load: int, degree: int = 2) -> CodedPlan:
     """
     checks.whole("workers", workers, least=1, most=MOST_WORKERS)
     checks.whole("load", load, least=1, most=workers)
-    code = lagrange_code(parts=-(-workers // load), degree=degree, rows=workers)
+    blocks = -(-workers // load)
+    checks.whole("degree", degree, least=1)
+    needed = (blocks - 1) * degree + 1
+    if needed > workers:
+        raise ArgumentError(
+            f"load: {load} is not allowed; {blocks} blocks need {needed} workers, and {workers} are there"
+        )
+    code = lagrange_code(parts=blocks, degree=degree, rows=workers)
     return CodedPlan([code], [[Task(slot=0, row=worker, cost=float(load))] for worker in range(workers)])

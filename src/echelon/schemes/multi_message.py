@@ -35,7 +35,8 @@ def multi_message(
     orders: uncorrelated design. A worker sends a row after as many computations as each order says, over all of them;
         every row comes from one worker. Of the c l rows of a cluster any c l - sum(orders) + 1 are enough.
     hybrid: a worker that has computed all chunks of its cluster sends their plain sum, which is enough alone (section
-        3.4); needs `load` to be the size of a cluster, and the largest of `orders` to be `load`.
+        3.4); needs `load` to be the size of a cluster, and the largest of `orders` to be `load`. With `order` only the
+        last message changes: the rows that such a worker has sent are enough anyway.
 
     Prefer many messages where workers differ little, and few where a message is dear. Codes are real: polynomials on
     strided points. Differs from paper: its "K - m - 1 = 5" is K - m + 1; orders may be given in any order (notes 1, 2).
@@ -79,6 +80,8 @@ def cluster_size(workers: int, load: int, clusters: int) -> int:
 
 
 def _checked_orders(orders: Sequence[int], load: int, hybrid: bool) -> list[int]:
+    if not isinstance(orders, Sequence):
+        raise ArgumentError(f"orders: {orders!r} is not allowed; must be a list of numbers")
     listed = sorted(checks.whole("orders", order, least=1, most=load) for order in orders)
     if not listed or len(set(listed)) < len(listed):
         raise ArgumentError(f"orders: {list(orders)} is not allowed; must be different numbers, one at least")

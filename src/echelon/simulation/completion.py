@@ -14,7 +14,7 @@ from echelon.simulation.rounds import RoundSampler
 from echelon.simulation.stream import Interval
 
 _TOGETHER, _CHUNK = 2048, 1 << 21  # rounds, and arrivals, held at once
-_BATCHES = 100  # means of so many stretches give the error where rounds depend on each other
+_HISTORIES = 100  # where rounds depend on each other, the means of so many runs give the error
 _MOST_ROUNDS = 10**8
 
 
@@ -58,6 +58,8 @@ def complete(
 ) -> CompletionResult:
     """Return completion times and communication loads of simulated rounds; `laws` is one law, or one a worker.
 
+    Where rounds depend on each other they are those of a hundred independent histories, one after another.
+
     Where workers keep one pace a round, plans of up to a thousand tasks for the same workers see the same paces for the
     same seed, and can be compared round by round.
 
@@ -71,28 +73,29 @@ def complete(
     chosen = per_worker(laws, len(plan.lanes))
     sampler = RoundSampler(plan, chosen, np.zeros(len(plan.lanes)) if links is None else np.asarray(links))
     _, rng = generators(seed)
-    times, loads, stopped = np.empty(rounds), np.empty(rounds), 0
-    state = sampler.begin(1, rng)
-    step = max(1, min(_TOGETHER, _CHUNK // plan.tasks))
-    for at in range(0, rounds, step):
-        seen, state = sampler.draw(state, 1, min(step, rounds - at), rng)
-        times[at : at + step], loads[at : at + step] = seen.times[0], seen.load[0]
+    independent = all(law.independent_rounds for law, lane in zip(chosen, plan.lanes, strict=True) if lane)
+    histories = 1 if independent else min(_HISTORIES, rounds)
+    each = -(-rounds // histories)
+    times, loads, stopped = np.empty((histories, each)), np.empty((histories, each)), 0
+    state = sampler.begin(histories, rng)
+    step = max(1, min(_TOGETHER, _CHUNK // plan.tasks) // histories)
+    for at in range(0, each, step):
+        seen, state = sampler.draw(state, histories, min(step, each - at), rng)
+        times[:, at : at + step], loads[:, at : at + step] = seen.times, seen.load
         stopped += int(seen.load_with_stop.sum())
         if progress is not None:
-            progress(min(at + step, rounds), rounds)
-    independent = all(law.independent_rounds for law, lane in zip(chosen, plan.lanes, strict=True) if lane)
+            progress(min(at + step, each), each)
     return CompletionResult(
-        times=times,
+        times=times.ravel(),
         mean=float(times.mean()),
-        error=_error(times, independent),
+        error=_error(times),
         load=float(loads.mean()),
-        load_error=_error(loads, independent),
-        load_with_stop=stopped / rounds,
+        load_error=_error(loads),
+        load_with_stop=stopped / times.size,
     )
 
 
-def _error(values: FloatArray, independent: bool) -> float:
-    """Return the standard error of the mean."""
-    if not independent and len(values) >= 2 * _BATCHES:
-        values = values[: len(values) // _BATCHES * _BATCHES].reshape(_BATCHES, -1).mean(axis=1)
-    return float(values.std(ddof=1) / len(values) ** 0.5)
+def _error(values: FloatArray) -> float:
+    """Return the standard error of the mean, over rounds or over histories of dependent ones."""
+    units = values[0] if len(values) == 1 else values.mean(axis=1)
+    return float(units.std(ddof=1) / len(units) ** 0.5)

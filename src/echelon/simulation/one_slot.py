@@ -49,19 +49,21 @@ class OneSlot:
         for p in np.flatnonzero(self._plan.counts).tolist():
             self.arrive(p, paces[p][:, None], arrivals)
 
-    def ends(self, arrivals: FloatArray) -> FloatArray:
-        """Return the K-th arrival of each round, or the last."""
+    def recovered(self, arrivals: FloatArray) -> FloatArray:
+        """Return the K-th arrival of each round, or the last, shape (1, rounds)."""
         if not self._purge:
-            return np.max(arrivals, axis=1, out=np.empty(len(arrivals)))
+            return np.max(arrivals, axis=1, out=np.empty(len(arrivals)))[None]
         place = self._plan.slots[0].threshold - 1 - (self._plan.tasks - arrivals.shape[1])
-        return np.partition(arrivals, place, axis=1)[:, place]
+        return np.partition(arrivals, place, axis=1)[:, place][None]
 
     def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
         """Return the arrivals up to the end; those left out arrived before."""
         came: IntArray = np.count_nonzero(arrivals <= ends[:, None], axis=1) + int(self._heads.sum())
         return came
 
-    load_with_stop = load
+    def load_with_stop(self, arrivals: FloatArray, recovered: FloatArray) -> IntArray:
+        """Return the same: the round ends with its slot."""
+        return self.load(arrivals, recovered[0])
 
     def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return computing time and results of every worker, shape (rounds, workers)."""

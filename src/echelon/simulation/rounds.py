@@ -32,13 +32,13 @@ class Kernel(Protocol):
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
         """Write all arrivals from the paces of all workers, shape (workers, rounds)."""
 
-    def ends(self, arrivals: FloatArray) -> FloatArray:
-        """Return when every slot is recovered, shape (rounds,)."""
+    def recovered(self, arrivals: FloatArray) -> FloatArray:
+        """Return when each slot is recovered, shape (slots, rounds)."""
 
     def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
         """Return how many messages arrived until then, shape (rounds,)."""
 
-    def load_with_stop(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+    def load_with_stop(self, arrivals: FloatArray, recovered: FloatArray) -> IntArray:
         """Return how many of them came while their slot was not recovered, shape (rounds,)."""
 
     def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -55,6 +55,7 @@ class Rounds:
     times: FloatArray
     _kernel: Kernel
     _arrivals: FloatArray
+    _recovered: FloatArray
 
     @cached_property
     def _seen(self) -> tuple[FloatArray, IntArray]:
@@ -79,7 +80,7 @@ class Rounds:
     @cached_property
     def load_with_stop(self) -> IntArray:
         """The same where nobody sends for a slot that is recovered, shape (seeds, rounds)."""
-        return self._kernel.load_with_stop(self._arrivals, self.times.ravel()).reshape(self.times.shape)
+        return self._kernel.load_with_stop(self._arrivals, self._recovered).reshape(self.times.shape)
 
 
 class RoundSampler:
@@ -100,6 +101,8 @@ class RoundSampler:
         self.links = np.asarray(links, dtype=np.float64)
         if self.links.shape != (workers,):
             raise ArgumentError(f"links: shape {self.links.shape} is not allowed; must be ({workers},), one a lane")
+        if not (np.isfinite(self.links).all() and (self.links >= 0).all()):
+            raise ArgumentError(f"links: {self.links.tolist()} is not allowed; must be finite and >= 0")
         self._active = [p for p in range(workers) if plan.lanes[p]]
         simple = plan.counts_suffice or not purge
         self._kernel: Kernel = OneSlot(plan, self.links, purge=purge) if simple else Slots(plan, self.links)
@@ -125,5 +128,6 @@ class RoundSampler:
                 times, memory = self.laws[p].advance(memory, (seeds, rounds, tasks), rng)
                 after.append(memory)
                 self._kernel.arrive(p, times.reshape(seeds * rounds, -1), arrivals)
-        ends = self._kernel.ends(arrivals)
-        return Rounds(ends.reshape(seeds, rounds), self._kernel, arrivals), after
+        recovered = self._kernel.recovered(arrivals)
+        times = recovered[0] if len(recovered) == 1 else recovered.max(axis=0)
+        return Rounds(times.reshape(seeds, rounds), self._kernel, arrivals, recovered), after

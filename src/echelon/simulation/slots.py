@@ -26,11 +26,17 @@ class Slots:
         copies: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(keys):
             copies.setdefault(key, []).append(place)
-        self._tasks = [np.array([i for i, key in enumerate(keys) if key[0] == s]) for s in range(len(plan.slots))]
+        self._tasks = [_places([i for i, key in enumerate(keys) if key[0] == s]) for s in range(len(plan.slots))]
         rows = sorted(copies)
         sizes = [sum(key[0] == s for key in rows) for s in range(len(plan.slots))]
-        # slots that need the same of as many rows are decided together, rows of one number side by side
-        self._together = len(set(plan.slots)) == 1 and len(set(sizes)) == 1
+        by_slot = [[row for s, row in rows if s == slot] for slot in range(len(plan.slots))]
+        self._alone = [
+            [i for i, row in enumerate(held) if row in slot.alone]
+            for slot, held in zip(plan.slots, by_slot, strict=True)
+        ]
+        # slots that need the same of as many rows are decided together, rows of one place side by side
+        alike = zip(plan.slots, sizes, map(tuple, self._alone), strict=True)
+        self._together = len(set(alike)) == 1
         if self._together:
             of_slot = np.array(rows).reshape(len(sizes), sizes[0], 2)
             rows = [(slot, row) for slot, row in of_slot.transpose(1, 0, 2).reshape(-1, 2).tolist()]
@@ -38,11 +44,6 @@ class Slots:
         # a row with fewer copies than others has its first one named again
         self._copies = np.array([[copies[key][i % len(copies[key])] for key in rows] for i in range(most)])
         self._rows = [slice(int(a), int(b)) for a, b in pairwise(np.concatenate([[0], np.cumsum(sizes)]))]
-        by_slot = [sorted(row for s, row in copies if s == slot) for slot in range(len(plan.slots))]
-        self._alone = [
-            [i for i, row in enumerate(held) if row in slot.alone]
-            for slot, held in zip(plan.slots, by_slot, strict=True)
-        ]
 
     def empty(self, rounds: int) -> FloatArray:
         """Return memory of shape (tasks, rounds)."""
@@ -67,12 +68,7 @@ class Slots:
         table = arrivals.reshape(len(paces), -1, paces.shape[1])
         np.multiply(paces[:, None, :], np.stack(self._reach), out=table)
 
-    def ends(self, arrivals: FloatArray) -> FloatArray:
-        """Return when the last slot is recovered."""
-        last: FloatArray = self._slot_ends(arrivals).max(axis=0)
-        return last
-
-    def _slot_ends(self, arrivals: FloatArray) -> FloatArray:
+    def recovered(self, arrivals: FloatArray) -> FloatArray:
         """Return when each slot is recovered, shape (slots, rounds)."""
         earliest = arrivals[self._copies[0]]
         copy = np.empty_like(earliest)
@@ -96,11 +92,11 @@ class Slots:
         """Return the arrivals up to the end of the round."""
         return _count(arrivals <= ends)
 
-    def load_with_stop(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+    def load_with_stop(self, arrivals: FloatArray, recovered: FloatArray) -> IntArray:
         """Return the arrivals up to the end of their slots."""
         came = np.zeros(arrivals.shape[1], dtype=np.int64)
-        for tasks, recovered in zip(self._tasks, self._slot_ends(arrivals), strict=True):
-            came += _count(arrivals[tasks] <= recovered)
+        for tasks, end in zip(self._tasks, recovered, strict=True):
+            came += _count(arrivals[tasks] <= end)
         return came
 
     def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -112,6 +108,11 @@ class Slots:
             done[:, p] = _count(lane <= ends)
             busy[:, p] = np.maximum(np.minimum(lane[-1], ends) - self._links[p], 0.0)
         return busy, done
+
+
+def _places(tasks: list[int]) -> slice | list[int]:
+    """Return where the tasks are in the table, as a slice if they follow one another: no copy is made then."""
+    return slice(tasks[0], tasks[-1] + 1) if tasks[-1] - tasks[0] + 1 == len(tasks) else tasks
 
 
 def _count(came: BoolArray) -> IntArray:

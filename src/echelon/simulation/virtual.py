@@ -37,6 +37,7 @@ from echelon.master import (
     Replan,
     SetTimer,
     Starve,
+    Stop,
     Submitted,
     Update,
     Updated,
@@ -108,7 +109,8 @@ class VirtualCluster:
     """Runs jobs through the master in virtual time.
 
     planner: the plan for a job on so many workers. times: the next task time of a place. links: one a place.
-    codes: the codes of a plan's slots, where counting rows is not enough.
+    codes: the codes of a plan's slots, where counting rows is not enough. lend: whether workers of recovered slots may
+    help others.
 
     >>> from echelon.schemes import any_k
     >>> any_two = lambda job, workers: any_k([1] * workers, 2)
@@ -124,12 +126,13 @@ class VirtualCluster:
         links: Sequence[float],
         *,
         codes: tuple[Code, ...] = (),
+        lend: bool = False,
         patience: float = 1e9,
         faults: Faults | None = None,
         watch: bool = True,
     ) -> None:
         self.planner, self.times, self.links, self.codes = planner, times, list(links), codes
-        self.faults = faults
+        self.faults, self.lend = faults, lend
         self._patience, self._watch = patience, watch
         self._new_master()
         self._heap: list[tuple[float, int, int | None, Callable[[], None]]] = []  # time, serial, life, what happens
@@ -237,11 +240,14 @@ class VirtualCluster:
             case Purge(round=round):
                 for worker in self._workers.values():
                     self._pass(worker, partial(self._stop, worker, round))
+            case Stop(round=round, slot=slot):
+                for worker in self._workers.values():
+                    self._pass(worker, partial(self._skip, worker, round, slot))
             case Replan(job=job, round=round, workers=workers):
                 self._opened[round] = self.now
                 plan = self._plans.get((job, len(workers))) or self.planner(job, len(workers))
                 self._plans[job, len(workers)] = plan
-                self._tell(Planned(self.now, round, plan, workers, self.codes))
+                self._tell(Planned(self.now, round, plan, workers, self.codes, self.lend))
             case Recover(round=round, slot=slot, rows=rows):
                 assert set(rows) <= self._rows[round, slot], "a row is counted that never came"
                 self.result.recovered.append((round, slot, rows))
@@ -304,6 +310,16 @@ class VirtualCluster:
             worker.lane.clear()
             worker.at = None
             worker.serial += 1
+
+    def _skip(self, worker: _Worker, round: int, slot: int) -> None:
+        """Let a worker drop its tasks of a slot, also the one that it is at."""
+        if worker.round != round:
+            return
+        worker.lane = deque(held for held in worker.lane if held[1].slot != slot)
+        if worker.at is not None and worker.at[1].slot == slot:
+            worker.serial += 1
+            worker.base, worker.spent, worker.sent = self.now, 0.0, worker.link
+            self._compute(worker)
 
     def _compute(self, worker: _Worker) -> None:
         worker.at = worker.lane.popleft() if worker.lane else None

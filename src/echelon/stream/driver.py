@@ -15,7 +15,7 @@ import numpy as np
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
-from echelon.codes import Weights
+from echelon.codes import Weights, combine
 from echelon.errors import ArgumentError, NotDecodable
 from echelon.master import (
     Action,
@@ -37,6 +37,7 @@ from echelon.master import (
     Replan,
     SetTimer,
     Starve,
+    Stop,
     Submitted,
     Update,
     Updated,
@@ -141,8 +142,13 @@ class Driver:
 
     def _receive(self, message: Message, now: float) -> None:
         at = (message.slot, message.row)
-        if message.round != self.master.round or self._seen is None or at in self._messages:
-            self._cluster.release(message)  # late, or a row that is there already
+        if message.round != self.master.round or self._seen is None:
+            self._cluster.release(message)  # late
+            return
+        self._seen.received += 1
+        self._seen.nbytes += sum(segment.nbytes for segment in message.segments)
+        if at in self._messages or message.slot in self._weights:
+            self._cluster.release(message)  # a row that is there already, or that nobody needs any more
             return
         first = next(iter(self._messages.values()), message)
         if message.form != first.form:
@@ -172,6 +178,8 @@ class Driver:
                 return self._open(self._jobs[job], round, workers)
             case Recover(round=round, slot=slot, rows=rows):
                 return self._recover(round, slot, rows)
+            case Stop(round=round, slot=slot):
+                self._cluster.stop(round, slot)
             case Purge(round=round):
                 self._cluster.purge(round)
                 self._timer = None
@@ -188,12 +196,10 @@ class Driver:
 
     def _open(self, running: Running, round: int, workers: tuple[int, ...]) -> Event:
         """Plan a round and tell the cluster what it is computed from."""
-        # by place, so that one who takes another's place takes its rows, too
-        workers = tuple(sorted(workers, key=self.places.__getitem__))
         loading = not running.loaded
         try:
             if loading:
-                self._cluster.load(running.number, running.job.work(running.code))
+                self._cluster.load(running.number, running.job.work(running.codes))
                 running.loaded = True
                 self._tidy()  # what the job before showed is its own
                 self.pacing.new_job()
@@ -201,31 +207,39 @@ class Driver:
                 self._tidy()  # the first round is there to be learnt from
             start = self.now()
             self._cluster.broadcast(round, running.number, running.job.request(running.state))
-            plan = self._plan(running, tuple(self.places[worker] for worker in workers))
+            plan, workers = self._plan(running, workers)
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
         self._seen = RoundSeen(
             running.number, round, running.iteration, start, loading=loading, plan=plan, workers=workers
         )
-        return Planned(self.now(), round, plan, workers, (running.code,))
+        return Planned(self.now(), round, plan, workers, running.codes, running.job.lend)
 
-    def _plan(self, running: Running, places: tuple[int, ...]) -> Plan:
-        """Return the plan for the split that the workers' speeds ask for; those made before are kept."""
+    def _plan(self, running: Running, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
+        """Return the plan of a round and whose its lanes are; lanes go by place, so that a successor takes them over.
+
+        It is the job's own, or that for the split which the workers' speeds ask for; those made before are kept.
+        """
+        by_place = {self.places[worker]: worker for worker in workers}
+        if running.job.plan is not None:
+            # a lane whose place is empty is nobody's: the master shares out what of it is needed
+            return running.job.plan, tuple(by_place.get(p, -1 - p) for p in range(len(running.job.plan.lanes)))
+        places, (code,) = tuple(sorted(by_place)), running.codes
         left, move_cost = running.rounds_left(), running.job.move_cost
-        counts = self.pacing.counts(running.number, running.code, places, left, move_cost)
+        counts = self.pacing.counts(running.number, code, places, left, move_cost)
         key = tuple(counts.tolist())
         if key not in running.plans:
             if len(running.plans) >= _PLANS:
                 running.plans.pop(next(iter(running.plans)))
-            running.plans[key] = coded_rows(running.code, counts)
-        return running.plans[key]
+            running.plans[key] = coded_rows(code, counts)
+        return running.plans[key], tuple(by_place[place] for place in places)
 
     def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> Event:
         running = self._jobs[self._in_service()]
         message = self._messages[slot, rows[-1]]
         coarsest = max(float(np.finfo(segment.dtype).eps) for segment in message.segments)
         try:
-            weights = running.decoder.weights(rows)
+            weights = running.decoders[slot].weights(rows)
         except NotDecodable:
             return Refused(self.now(), round, slot)
         error = weights.amplification * coarsest + weights.misfit
@@ -233,6 +247,8 @@ class Driver:
         if error > (coarsest**0.5 if tolerance is None else tolerance):
             return Refused(self.now(), round, slot)
         self._weights[slot] = weights
+        assert self._seen is not None
+        self._seen.recovered[slot] = self._seen.end
         running.error = max(running.error, error)
         return Recovered(self.now(), round, slot)
 
@@ -245,7 +261,9 @@ class Driver:
         seen, self._seen = self._seen, None
         assert seen is not None
         try:
-            state = running.job.step(running.state, self._combined(0, running.job.stacked))
+            running.messages += seen.received
+            running.nbytes += seen.nbytes
+            state = running.job.step(running.state, self._combined(running.job.stacked))
             if state is None and running.state is not None:
                 raise ArgumentError("update: returned None; must return the next state")
             running.state = state
@@ -260,15 +278,26 @@ class Driver:
         self._finished_rounds.append(seen)
         return Updated(self.now(), round, finished)
 
-    def _combined(self, slot: int, stacked: bool) -> Any:
-        """Return what a slot's messages amount to."""
-        weights = self._weights[slot]
-        messages = [self._messages[slot, row] for row in weights.rows.tolist()]
-        form = messages[0].form
-        sums: list[NumberArray] = [
-            weights.combine([message.segments[i] for message in messages]) for i in range(len(messages[0].segments))
+    def _combined(self, stacked: bool) -> Any:
+        """Return what the messages amount to: the sum of what the slots give, or all that the only slot gives."""
+        used = [
+            (weights, [self._messages[slot, row] for row in weights.rows.tolist()])
+            for slot, weights in self._weights.items()
         ]
-        return trees.unflatten(form, sums if stacked else [total[0] for total in sums])
+        first = used[0][1][0]
+        if stacked:
+            ((weights, messages),) = used
+            return trees.unflatten(
+                first.form,
+                [weights.combine([message.segments[i] for message in messages]) for i in range(len(first.segments))],
+            )
+        # one pass over the messages of all slots
+        row = np.concatenate([weights.matrix[0] for weights, _ in used])[None]
+        listed = [message for _, messages in used for message in messages]
+        sums: list[NumberArray] = [
+            combine(row, [message.segments[i] for message in listed])[0] for i in range(len(first.segments))
+        ]
+        return trees.unflatten(first.form, sums)
 
     def _drop_messages(self) -> None:
         for message in self._messages.values():
@@ -309,7 +338,8 @@ class Driver:
             busy = sum(message[4] for message in came)
             last = came[-1][3] if came else seen.start + self.pacing.link(place)
             if len(came) < len(lane):
-                busy += max(0.0, seen.end - last)  # it was at a task that the purge cut short
+                # it was at a task that the purge cut short, or the end of its slot
+                busy += max(0.0, max(seen.recovered.get(task.slot, seen.end) for task in lane) - last)
             # a first message that had to wait for the work to be loaded tells nothing of the link
             link = max(0.0, came[0][3] - seen.start - came[0][4]) if came and not seen.loading else None
             if busy > 0:

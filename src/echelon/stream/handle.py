@@ -23,6 +23,8 @@ class Delivery:
     delay: seconds from submission to delivery.
     iterations: how many it took in all.
     error_estimate: the largest relative error that decoding may have brought into an iteration.
+    messages, nbytes: how many messages its rounds received up to their ends, repeated and useless ones included, and
+        how large they were together; of this run, where a journal was resumed.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Delivery:
     delay: float
     iterations: int
     error_estimate: float
+    messages: int = 0
+    nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

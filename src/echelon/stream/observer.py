@@ -18,13 +18,15 @@ class Running:
     number: int
     name: str
     job: IterativeJob
-    code: Code
-    decoder: Decoder
+    codes: tuple[Code, ...]  # one a slot
+    decoders: tuple[Decoder, ...]
     state: Any
     arrived: float
     iteration: int = 0
     error: float = 0.0
     loaded: bool = False
+    messages: int = 0
+    nbytes: int = 0
     plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
 
     def rounds_left(self) -> int:
@@ -41,6 +43,8 @@ class RoundSeen:
     start, end: when its state went out, and when the last message that it needed came.
     loading: whether its workers had to load the job's work first.
     messages: (worker, slot, row, arrival, seconds at the task).
+    recovered: when each slot had enough.
+    received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
     """
 
     job: int
@@ -52,6 +56,9 @@ class RoundSeen:
     plan: Plan | None = None
     workers: tuple[int, ...] = ()
     messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
+    recovered: dict[int, float] = field(default_factory=dict)
+    received: int = 0
+    nbytes: int = 0
 
 
 class Observer:

@@ -47,11 +47,24 @@ class Recorder(Observer):
         lanes = {
             str(self._places[worker]): [task.cost for task in lane]
             for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True)
-            if lane
+            if lane and worker in self._places
         }
-        costs = {(task.slot, task.row): task.cost for lane in seen.plan.lanes for task in lane}
+        # what a row costs depends on the lane it is in; one that was given out again costs what it does at most
+        costs: dict[tuple[int, int, int], float] = {}
+        most: dict[tuple[int, int], float] = {}
+        for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True):
+            for task in lane:
+                costs[worker, task.slot, task.row] = task.cost
+                most[task.slot, task.row] = max(task.cost, most.get((task.slot, task.row), 0.0))
         messages = [
-            [self._places[worker], slot, row, round(at - seen.start, 6), round(seconds, 9), costs.get((slot, row), 1.0)]
+            [
+                self._places[worker],
+                slot,
+                row,
+                round(at - seen.start, 6),
+                round(seconds, 9),
+                costs.get((worker, slot, row)) or most.get((slot, row), 1.0),
+            ]
             for worker, slot, row, at, seconds in seen.messages
         ]
         self._write(

@@ -35,6 +35,7 @@ log = logging.getLogger("echelon.stream")
 PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
+_DECODERS = 256  # that are kept for jobs to come
 _DECODER_LIMIT = 1e12  # the job's tolerance decides, and not the decoder
 
 
@@ -87,7 +88,8 @@ class Stream:
         self._changed = Condition()
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
         self._ready: deque[Delivery] = deque()
-        self._codes: dict[tuple[type, int], tuple[Code, Decoder]] = {}
+        self._codes: dict[tuple[type, int], Code] = {}
+        self._decoders: dict[Code, Decoder] = {}
         self._coding, self._entering = Lock(), Lock()
         self._next = 0
         self._closed = False
@@ -169,6 +171,10 @@ class Stream:
         """Put a job at the end of the queue and return its handle."""
         if not isinstance(job, IterativeJob):
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be a SumJob, a LinearJob or the like")
+        if job.plan is not None and len(job.plan.lanes) != self.workers:
+            raise ArgumentError(
+                f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one a worker of the stream"
+            )
         self._coded(job)  # may take a while the first time
         with self._entering:  # so that jobs reach the master in the order of their numbers
             self._check_whole()
@@ -198,14 +204,21 @@ class Stream:
         self._driver.order(partial(self._driver.submit, running))
         return handle
 
-    def _coded(self, job: IterativeJob) -> tuple[Code, Decoder]:
-        """Return the code of a job and its decoder, made once for all jobs of a kind and size."""
-        key = (type(job), job.parts)
+    def _coded(self, job: IterativeJob) -> tuple[tuple[Code, ...], tuple[Decoder, ...]]:
+        """Return the codes of a job's slots and their decoders, made once for all jobs of a kind and size."""
         with self._coding:
-            if key not in self._codes:
-                code = job.code(self.redundancy, place_generator(self.seed, 0))
-                self._codes[key] = code, Decoder(code, limit=_DECODER_LIMIT)
-            return self._codes[key]
+            if job.plan is not None:
+                codes = job.plan.codes
+            else:
+                key = (type(job), job.parts)
+                if key not in self._codes:
+                    self._codes[key] = job.code(self.redundancy, place_generator(self.seed, 0))
+                codes = (self._codes[key],)
+            decoders = {code: self._decoders.get(code) or Decoder(code, limit=_DECODER_LIMIT) for code in codes}
+            self._decoders |= decoders
+            while len(self._decoders) > max(_DECODERS, len(decoders)):
+                del self._decoders[next(iter(self._decoders))]
+            return codes, tuple(decoders[code] for code in codes)
 
     def _resume(self) -> list[Handle]:
         """Enter the jobs that a journal holds and that were not delivered, with their last states."""
@@ -286,7 +299,8 @@ class Stream:
             delay = self._driver.now() - running.arrived
             result = running.state if outcome is Outcome.DONE else None
             delivery = Delivery(
-                handle.name, running.number, result, failed, delay, running.iteration, running.error
+                handle.name, running.number, result, failed, delay, running.iteration, running.error,
+                running.messages, running.nbytes,
             )  # fmt: skip
             handle.iteration = running.iteration
             if outcome is not Outcome.CANCELLED:
