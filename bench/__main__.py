@@ -3,16 +3,27 @@
 import argparse
 from pathlib import Path
 
-from bench import code_errors, code_speed, live_runs, message_speed, planning_speed, stream_speed
+from bench import (
+    code_errors,
+    code_speed,
+    live_runs,
+    message_speed,
+    multi_message_live,
+    multi_message_speed,
+    planning_speed,
+    stream_speed,
+)
 from bench.results import replace_section
 
 REPORTS = {
     "Simulation of a stream": stream_speed.report,
+    "Simulation of single rounds": multi_message_speed.report,
     "Planning": planning_speed.report,
     "Decoding: speed": code_speed.report,
     "Decoding: errors": code_errors.report,
     "Live: messages": message_speed.report,
     "Live: runs": live_runs.report,
+    "Live: multi-message schemes": multi_message_live.report,
 }
 
 

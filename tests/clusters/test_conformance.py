@@ -238,3 +238,33 @@ def test_wake_ends_a_poll(cluster):
 def test_a_senseless_number_of_workers_is_refused(kind, workers):
     with pytest.raises(ArgumentError, match=r"workers: .* is not allowed"):
         CLUSTERS[kind](workers)
+
+
+def test_a_slot_that_is_stopped_is_not_worked_on(cluster):
+    """The order to stop comes first, so that nothing depends on who is quicker; another round is another matter."""
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Plain(works.counted))
+    for round, slots in ((1, [1, 2]), (2, [0, 1, 2])):
+        cluster.broadcast(round, 1, None)
+        if round == 1:
+            cluster.stop(round, 0)
+        cluster.assign(worker, round, [Task(slot=slot, row=row) for slot in (0, 1, 2) for row in (0, 1)])
+        found = desk.wait(Message, 2 * len(slots), lambda message, round=round: message.round == round)
+        assert [message.slot for message in found] == [slot for slot in slots for _ in (0, 1)]
+        for message in found:
+            cluster.release(message)
+        cluster.purge(round)
+
+
+def test_what_a_later_row_of_the_lane_needs_is_computed_once(cluster):
+    """Rows 0, 1 and 2 are parts 0, 1 and 2; row 3 is the sum of all: four messages, three parts."""
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Hybrid())
+    cluster.broadcast(1, 1, None)
+    cluster.assign(worker, 1, tasks(0, 1, 2, 3))
+    found = desk.wait(Message, 4)
+    assert [float(message.segments[0][0]) for message in found] == [1.0, 2.0, 3.0, 6.0]
+    for message in found:
+        cluster.release(message)

@@ -37,6 +37,20 @@ class Plain:
         return self.make(state, part)
 
 
+class Hybrid:
+    """Rows 0, 1 and 2 are parts, row 3 is their sum; a part is how many parts were computed so far."""
+
+    def __init__(self):
+        self.computed = 0
+
+    def row(self, slot, row):
+        return ((0, 1, 2), np.ones(3)) if row == 3 else ((row,), np.ones(1))
+
+    def part(self, state, part):
+        self.computed += 1
+        return np.array([float(self.computed)])
+
+
 class Deadly(Plain):
     """Ends the process in which it is unpickled."""
 

@@ -42,7 +42,10 @@ def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid:
                 with contextlib.suppress(OSError):  # the master is gone, or not listening: it matters no more
                     control.send(pack_short(ENDED, child, status), socket.MSG_DONTWAIT)
         if control.fileno() in ready:
-            order, descriptors, _, _ = socket.recv_fds(control, 64, 3)
+            try:
+                order, descriptors, _, _ = socket.recv_fds(control, 64, 3)
+            except ConnectionResetError:  # the master is gone, and left something unread behind
+                break
             if not order:
                 break
             children.add(_fork(descriptors, (board_fd, state_fd, places)))

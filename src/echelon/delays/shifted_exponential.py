@@ -53,7 +53,7 @@ class ShiftedExponential(Delay):
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return independent task times."""
         times = rng.standard_exponential(size)
-        times /= self.rate
+        times *= 1 / self.rate  # much quicker than to divide
         times += self.shift
         return times
 

@@ -13,7 +13,7 @@ from echelon.seeds import generators
 from echelon.simulation.rounds import RoundSampler
 from echelon.simulation.stream import Interval
 
-_TOGETHER, _CHUNK = 2048, 1 << 21  # rounds, and arrivals, held at once
+_TOGETHER, _CHUNK = 3000, 1 << 20  # rounds, and arrivals, held at once
 _HISTORIES = 100  # where rounds depend on each other, the means of so many runs give the error
 _MOST_ROUNDS = 10**8
 

@@ -22,6 +22,8 @@ class Slots:
         edges = np.concatenate([[0], np.cumsum(plan.counts)])
         self._lanes = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self._reach = [np.cumsum(costs)[:, None] for costs in plan.costs]
+        even = len(set(plan.counts.tolist())) == 1 and not links.any()
+        self._even_reach = np.stack(self._reach) if even else None
         keys = [(task.slot, task.row) for lane in plan.lanes for task in lane]
         copies: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(keys):
@@ -61,12 +63,12 @@ class Slots:
 
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
         """Write all arrivals from one pace a worker."""
-        if len(set(self._plan.counts.tolist())) > 1 or self._links.any():
-            for p in np.flatnonzero(self._plan.counts).tolist():
-                self.arrive(p, paces[p][:, None], arrivals)
+        if self._even_reach is not None:
+            table = arrivals.reshape(len(paces), -1, paces.shape[1])
+            np.multiply(paces[:, None, :], self._even_reach, out=table)
             return
-        table = arrivals.reshape(len(paces), -1, paces.shape[1])
-        np.multiply(paces[:, None, :], np.stack(self._reach), out=table)
+        for p in np.flatnonzero(self._plan.counts).tolist():
+            self.arrive(p, paces[p][:, None], arrivals)
 
     def recovered(self, arrivals: FloatArray) -> FloatArray:
         """Return when each slot is recovered, shape (slots, rounds)."""
