@@ -6,6 +6,7 @@ def test_public_names_change_only_on_purpose():
     assert sorted(ec.__all__) == [
         "ArgumentError",
         "Arrivals",
+        "BlockJob",
         "ClusterError",
         "CompletionPrediction",
         "CompletionResult",

@@ -38,13 +38,14 @@ from echelon.tune import algorithm1, best_code, code_grid
 
 if TYPE_CHECKING:
     from echelon import clusters, jobs, master
-    from echelon.jobs import LinearJob, SumJob
+    from echelon.jobs import BlockJob, LinearJob, SumJob
     from echelon.stream import Delivery, Handle, JobFailed, Stream
 
 __version__ = "0.1.0"
 
 # what runs jobs is imported when it is first asked for: planning needs none of it
 _LATER = {
+    "BlockJob": "echelon.jobs",
     "Delivery": "echelon.stream",
     "Handle": "echelon.stream",
     "JobFailed": "echelon.stream",
@@ -71,6 +72,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "ArgumentError",
     "Arrivals",
+    "BlockJob",
     "ClusterError",
     "CompletionPrediction",
     "CompletionResult",

@@ -7,13 +7,13 @@ import pytest
 from scipy.integrate import quad
 
 from echelon import optimise
-from echelon.papers import PAPERS, mmc, mmc_beyond
-from echelon.papers.claims import NOT_REPRODUCED, REPRODUCED, table
+from echelon.papers import PAPERS, mmc, mmc_beyond, mmc_lending, mmc_unequal
+from echelon.papers.claims import BEYOND, NOT_REPRODUCED, REPRODUCED, table
 from echelon.schemes import gradient_coding, multi_message
 
 NAMES = ("figure1", "clustering", "hybrid", "search", "unequal")
 FILES = [f"{name}.{kind}" for name in NAMES for kind in ("csv", "png")]
-FILES += ["claims.csv", "orders.csv", "thresholds.csv"]
+FILES += ["claims.csv", "lending.csv", "orders.csv", "thresholds.csv"]
 SIGMAS = 4.0  # of a simulated mean against theory: one in 16,000 would fall outside, and seeds are fixed
 
 
@@ -25,8 +25,9 @@ def outcome(tmp_path_factory):
     patch.setattr(mmc, "MOST_SUBSETS", 500)
     patch.setattr(mmc_beyond, "CHECK_ROUNDS", 3000)
     patch.setattr(mmc_beyond, "SEARCH_ORDERS", 1)
-    patch.setattr(mmc_beyond, "SCREEN_ROUNDS", 300)
-    patch.setattr(mmc_beyond, "SCORE_ROUNDS", 3000)
+    patch.setattr(mmc_unequal, "SCREEN_ROUNDS", 300)
+    patch.setattr(mmc_unequal, "SCORE_ROUNDS", 3000)
+    patch.setattr(mmc_lending, "ROUNDS", 100)
     patch.setattr(optimise, "STAGES", ((300, 0.1), (2000, 0.0)))
     patch.setattr(optimise, "RESCORED_ROUNDS", 4000)
     told = []
@@ -56,7 +57,7 @@ def test_every_claim_has_a_verdict_and_a_reason(outcome):
     folder, claims, _ = outcome
     assert len(claims) >= 15
     for claim in claims:
-        assert claim.verdict in {REPRODUCED, NOT_REPRODUCED, mmc_beyond.BEYOND}
+        assert claim.verdict in {REPRODUCED, NOT_REPRODUCED, BEYOND}
         assert claim.why
         assert claim.ours
     assert table(claims).row_count == len(rows_of(folder, "claims")) == len(claims)
@@ -205,17 +206,27 @@ def test_unequal_workers_without_code_end_with_the_slowest_of_them(outcome):
 
 def test_all_plans_for_unequal_workers_cost_the_same_data():
     """A worker that computed every chunk of a plan would take its time for the whole data, however it is cut."""
-    for one in mmc_beyond.candidates(0.1):
-        laws = mmc_beyond.unequal_laws(one.plan.parts, 0.1, 0.0)
-        np.testing.assert_allclose([law.mean * one.plan.parts for law in laws], mmc_beyond.WHOLE)
+    for one in mmc_unequal.candidates(0.1):
+        laws = mmc_unequal.unequal_laws(one.plan.parts, 0.1, 0.0)
+        np.testing.assert_allclose([law.mean * one.plan.parts for law in laws], mmc_unequal.WHOLE)
         assert len(one.plan.lanes) == len(laws)
-    slowed = mmc_beyond.unequal_laws(12, 0.1, 0.05)
-    np.testing.assert_allclose([law.mean * 12 for law in slowed], mmc_beyond.WHOLE * (0.95 + 0.05 * 10))
+    slowed = mmc_unequal.unequal_laws(12, 0.1, 0.05)
+    np.testing.assert_allclose([law.mean * 12 for law in slowed], mmc_unequal.WHOLE * (0.95 + 0.05 * 10))
 
 
 def test_families_keep_to_the_limits(outcome):
     folder, _, _ = outcome
     for row in rows_of(folder, "unequal"):
-        assert float(row["copies"]) <= mmc_beyond.MOST_COPIES + 1e-9
+        assert float(row["copies"]) <= mmc_unequal.MOST_COPIES + 1e-9
         # chosen on other draws than scored: a mean at the limit may come out a little above it
         assert float(row["load"]) <= float(row["most_messages"]) + 0.5
+
+
+def test_rounds_without_lending_are_those_of_the_simulation(outcome):
+    """The table's means against the same paces by sorting, for fractional repetition: the first of each cluster."""
+    folder, _, _ = outcome
+    (row,) = (row for row in rows_of(folder, "lending") if row["scheme"] == "FR")
+    paces = mmc.MODEL.sample((101, 40, 1), np.random.default_rng(1))[1:, :, 0]
+    wanted = 10 * paces.reshape(100, 4, 10).min(axis=2).max(axis=1)
+    assert float(row["alone"]) == pytest.approx(wanted.mean())
+    assert float(row["lent"]) < float(row["alone"])

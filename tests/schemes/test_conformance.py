@@ -10,6 +10,7 @@ from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import (
     SCHEMES,
     any_k,
+    block_coordinate,
     coded_rows,
     fractional_repetition,
     gradient_coding,
@@ -22,6 +23,7 @@ from echelon.simulation import RoundSampler
 
 EXAMPLES = {
     "any_k": lambda: any_k([3, 0, 4], critical=5),
+    "block_coordinate": lambda: block_coordinate(4, [3, 0, 2, 1]),
     "coded_rows": lambda: coded_rows(cyclic(rows=7, load=3, rng=np.random.default_rng(1)), [3, 0, 4]),
     "fractional_repetition": lambda: fractional_repetition(workers=6, load=3),
     "gradient_coding": lambda: gradient_coding(workers=6, load=3, clusters=2),

@@ -24,13 +24,15 @@ class IterativeJob(ABC):
 
     A subclass sets `parts`: they and the redundancy determine its code, unless it brings a `plan` of its own, with
     codes; `lend` then says whether workers of slots that are recovered may help those that lag. One whose code recovers
-    many values, and not one sum, is `stacked`; `move_cost` is what a part that is new to a worker costs it, in parts.
+    many values, and not one sum, is `stacked`; one that wants what each slot gives, and not their sum, is `by_slot`.
+    `move_cost` is what a part that is new to a worker costs it, in parts.
     """
 
     parts: int
     plan: CodedPlan | None = None
     lend = False
     stacked = False
+    by_slot = False
     move_cost = 0.0
 
     def __init__(
@@ -62,7 +64,7 @@ class IterativeJob(ABC):
 
     @abstractmethod
     def step(self, state: Any, recovered: Any) -> Any:
-        """Return the next state from what was recovered: the wanted value of the code, or all along a first axis."""
+        """Return the next state from what was recovered: the sum, all values along a first axis, or a list by slot."""
 
     def finished(self, state: Any, iteration: int) -> bool:
         """Return whether the job has ended after so many iterations."""

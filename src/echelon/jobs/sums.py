@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.chunks import Chunks
 from echelon.schemes import CodedPlan
-
-MOST_CHUNKS = 10**4
 
 
 class SumJob(IterativeJob):
@@ -60,20 +58,9 @@ class SumJob(IterativeJob):
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
-        if (chunks is None) == (load is None):
-            raise ArgumentError("chunks, load: one of them must be given, and not both")
-        if load is None:
-            assert chunks is not None
-            if isinstance(chunks, str | bytes | dict | set) or not hasattr(chunks, "__len__"):
-                raise ArgumentError(f"chunks: {type(chunks).__name__} is not allowed; must be a list of chunks")
-            if parts is not None:
-                raise ArgumentError(f"parts: {parts!r} is not allowed beside chunks; their number is len(chunks)")
-            self.parts = checks.whole("chunks: their number", len(chunks), least=1, most=MOST_CHUNKS)
-            self._chunks: list[Any] | None = list(chunks)
-            self._load: Callable[[int], Any] | None = None
-        else:
-            self.parts = checks.whole("parts", parts, least=1, most=MOST_CHUNKS)
-            self._chunks, self._load = None, checked_function("load", load)
+        self._chunks = Chunks(chunks, load, parts)
+        self.parts = len(self._chunks)
+        if self._chunks.loaded:
             self.move_cost = 1.0  # reading a chunk takes about as long as using it
         if plan is not None:
             self.plan = _checked_plan(plan, self.parts)
@@ -91,7 +78,7 @@ class SumJob(IterativeJob):
     def work(self, codes: Sequence[Code]) -> "SumWork":
         """Return what travels to the workers."""
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
-        return SumWork(codes, chunks, self.partial, self._chunks, self._load)
+        return SumWork(codes, chunks, self.partial, self._chunks)
 
     def request(self, state: Any) -> Any:
         """Return the state: parts are computed from it."""
@@ -112,6 +99,15 @@ def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     return plan
 
 
+def rows_of(codes: Sequence[Code], parts: Sequence[Sequence[int]]) -> list[list[tuple[tuple[int, ...], NumberArray]]]:
+    """Return which parts every row of every slot combines, by the names that a plan has for them, and how."""
+    rows = []
+    for code, names in zip(codes, parts, strict=True):
+        held = zip(code.matrix, code.support, strict=True)
+        rows.append([(tuple(names[i] for i in np.flatnonzero(some).tolist()), row[some]) for row, some in held])
+    return rows
+
+
 class SumWork:
     """Partial results of chunks, and which of them a row combines."""
 
@@ -120,8 +116,7 @@ class SumWork:
         codes: Sequence[Code],
         parts: Sequence[Sequence[int]],
         partial: Callable[[Any, Any], Any],
-        chunks: list[Any] | None,
-        load: Callable[[int], Any] | None,
+        chunks: Chunks,
     ) -> None:
         self._rows: list[list[tuple[tuple[int, ...], NumberArray]]] = []
         for code, names in zip(codes, parts, strict=True):
@@ -129,8 +124,7 @@ class SumWork:
             self._rows.append(
                 [(tuple(names[i] for i in np.flatnonzero(some).tolist()), row[some]) for row, some in held]
             )
-        self._partial, self._load = partial, load
-        self._chunks = dict(enumerate(chunks)) if chunks is not None else {}
+        self._partial, self._chunks = partial, chunks
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
         """Return the chunks of a row and their coefficients."""
@@ -138,7 +132,4 @@ class SumWork:
 
     def part(self, state: Any, part: int) -> Any:
         """Return the partial result of a chunk, which is loaded when it is first needed."""
-        if part not in self._chunks:
-            assert self._load is not None
-            self._chunks[part] = self._load(part)
         return self._partial(state, self._chunks[part])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 REPRODUCED = "reproduced"
 NOT_REPRODUCED = "not reproduced"
 NOT_ENOUGH_DATA = "not enough data published"
+BEYOND = "not in the paper"
 
 
 @dataclass(frozen=True, slots=True)

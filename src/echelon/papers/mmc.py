@@ -1,6 +1,7 @@
 """The paper on gradient coding with multi-message communication: Fig. 1, the worked examples and the hybrids here.
 
-Clustering, the search over designs and unequal workers are in `mmc_beyond`. Beside the paper's five schemes stand
+Clustering and the search over designs are in `mmc_beyond`, unequal workers in `mmc_unequal`, idle workers that help
+others in `mmc_lending`. Beside the paper's five schemes stand
 fractional repetition and the hybrids of both designs, which it does not draw.
 """
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from echelon import plots
 from echelon.codes import Code, SpanTracker
-from echelon.papers import mmc_beyond
+from echelon.papers import mmc_beyond, mmc_lending, mmc_unequal
 from echelon.papers.claims import Claim, told, verdict, write_claims, write_csv
 from echelon.papers.mmc_beyond import LOAD, MODEL, WORKERS
 from echelon.prediction import predict
@@ -44,7 +45,8 @@ def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], Non
         mmc_beyond.clustering,
         _hybrids,
         partial(mmc_beyond.orders_and_search, seen=seen, rounds=ROUNDS),
-        mmc_beyond.unequal,
+        mmc_unequal.unequal,
+        mmc_lending.lending,
     )
     claims: list[Claim] = []
     for i, step in enumerate(steps):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from echelon.plan import Plan
 from echelon.schemes.any_k import any_k
+from echelon.schemes.block_coordinate import BlockPlan, block_coordinate
 from echelon.schemes.coded_plan import CodedPlan
 from echelon.schemes.coded_rows import coded_rows
 from echelon.schemes.fractional_repetition import fractional_repetition
@@ -16,6 +17,7 @@ from echelon.schemes.uncoded_multi_message import uncoded_multi_message
 
 SCHEMES: dict[str, Callable[..., Plan]] = {
     "any_k": any_k,
+    "block_coordinate": block_coordinate,
     "coded_rows": coded_rows,
     "fractional_repetition": fractional_repetition,
     "gradient_coding": gradient_coding,
@@ -28,8 +30,10 @@ SCHEMES: dict[str, Callable[..., Plan]] = {
 __all__ = [
     "RULES",
     "SCHEMES",
+    "BlockPlan",
     "CodedPlan",
     "any_k",
+    "block_coordinate",
     "coded_rows",
     "fractional_repetition",
     "gradient_coding",

@@ -17,6 +17,7 @@ from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
 from echelon.codes import Weights, combine
 from echelon.errors import ArgumentError, NotDecodable
+from echelon.jobs import IterativeJob
 from echelon.master import (
     Action,
     Alarm,
@@ -66,6 +67,7 @@ class Driver:
         self._jobs: dict[int, Running] = {}
         self._messages: dict[tuple[int, int], Message] = {}
         self._weights: dict[int, Weights] = {}
+        self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
         self._timer: tuple[float, int, int] | None = None
         self._seen: RoundSeen | None = None
         self._finished_rounds: list[RoundSeen] = []
@@ -150,10 +152,11 @@ class Driver:
         if at in self._messages or message.slot in self._weights:
             self._cluster.release(message)  # a row that is there already, or that nobody needs any more
             return
-        first = next(iter(self._messages.values()), message)
-        if message.form != first.form:
+        kind = message.slot if self._jobs[self._in_service()].job.by_slot else 0
+        form = self._forms.setdefault(kind, message.form)
+        if message.form != form:
             self._cluster.release(message)
-            self.tell(Failed(now, message.round, _MIXED.format(first.form.decode(), message.form.decode())))
+            self.tell(Failed(now, message.round, _MIXED.format(form.decode(), message.form.decode())))
             return
         self._messages[at] = message
         self._seen.end = now
@@ -263,7 +266,7 @@ class Driver:
         try:
             running.messages += seen.received
             running.nbytes += seen.nbytes
-            state = running.job.step(running.state, self._combined(running.job.stacked))
+            state = running.job.step(running.state, self._combined(running.job))
             if state is None and running.state is not None:
                 raise ArgumentError("update: returned None; must return the next state")
             running.state = state
@@ -278,14 +281,13 @@ class Driver:
         self._finished_rounds.append(seen)
         return Updated(self.now(), round, finished)
 
-    def _combined(self, stacked: bool) -> Any:
-        """Return what the messages amount to: the sum of what the slots give, or all that the only slot gives."""
-        used = [
-            (weights, [self._messages[slot, row] for row in weights.rows.tolist()])
-            for slot, weights in self._weights.items()
-        ]
+    def _combined(self, job: IterativeJob) -> Any:
+        """Return what the messages amount to: the sum over slots, a list by slot, or all that the only slot gives."""
+        used = [(weights, self._of(slot)) for slot, weights in self._weights.items()]
         first = used[0][1][0]
-        if stacked:
+        if job.by_slot:
+            return [self._summed(self._weights[slot].matrix, self._of(slot)) for slot in sorted(self._weights)]
+        if job.stacked:
             ((weights, messages),) = used
             return trees.unflatten(
                 first.form,
@@ -293,16 +295,24 @@ class Driver:
             )
         # one pass over the messages of all slots
         row = np.concatenate([weights.matrix[0] for weights, _ in used])[None]
-        listed = [message for _, messages in used for message in messages]
+        return self._summed(row, [message for _, messages in used for message in messages])
+
+    def _of(self, slot: int) -> list[Message]:
+        """Return the messages of a slot, in the order of its weights."""
+        return [self._messages[slot, row] for row in self._weights[slot].rows.tolist()]
+
+    @staticmethod
+    def _summed(row: NumberArray, messages: list[Message]) -> Any:
+        """Return one weighted sum of messages."""
         sums: list[NumberArray] = [
-            combine(row, [message.segments[i] for message in listed])[0] for i in range(len(first.segments))
+            combine(row, [message.segments[i] for message in messages])[0] for i in range(len(messages[0].segments))
         ]
-        return trees.unflatten(first.form, sums)
+        return trees.unflatten(messages[0].form, sums)
 
     def _drop_messages(self) -> None:
         for message in self._messages.values():
             self._cluster.release(message)
-        self._messages, self._weights = {}, {}
+        self._messages, self._weights, self._forms = {}, {}, {}
 
     def _deliver(self, number: int, outcome: Outcome, error: str) -> None:
         running = self._jobs.pop(number)
