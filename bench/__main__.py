@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from bench import (
+    block_live,
     code_errors,
     code_speed,
     live_runs,
@@ -24,6 +25,7 @@ REPORTS = {
     "Live: messages": message_speed.report,
     "Live: runs": live_runs.report,
     "Live: multi-message schemes": multi_message_live.report,
+    "Live: block coordinates": block_live.report,
 }
 
 

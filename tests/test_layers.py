@@ -16,7 +16,7 @@ LAYERS = [
     {"plots"},
     {"advise"},
     {"frontends"},
-    {"stream", "files", "pool", "tune", "optimise"},
+    {"stream", "files", "pool", "tune", "optimise", "blocks"},
     {"prediction"},
     {"jobs"},
     {"clusters", "simulation"},

@@ -36,6 +36,7 @@ def test_public_names_change_only_on_purpose():
         "add_until_stable",
         "algorithm1",
         "best_code",
+        "blocks",
         "closed_loop",
         "clusters",
         "code_grid",

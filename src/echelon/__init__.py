@@ -37,7 +37,7 @@ from echelon.splits import Split
 from echelon.tune import algorithm1, best_code, code_grid
 
 if TYPE_CHECKING:
-    from echelon import clusters, jobs, master
+    from echelon import blocks, clusters, jobs, master
     from echelon.jobs import BlockJob, LinearJob, SumJob
     from echelon.stream import Delivery, Handle, JobFailed, Stream
 
@@ -45,6 +45,7 @@ __version__ = "0.1.0"
 
 # what runs jobs is imported when it is first asked for: planning needs none of it
 _LATER = {
+    "blocks": "echelon.blocks",
     "BlockJob": "echelon.jobs",
     "Delivery": "echelon.stream",
     "Handle": "echelon.stream",
@@ -102,6 +103,7 @@ __all__ = [
     "add_until_stable",
     "algorithm1",
     "best_code",
+    "blocks",
     "closed_loop",
     "clusters",
     "code_grid",

@@ -83,6 +83,8 @@ def optimise_multi_message(
     max_messages: the largest communication load (mean number of messages received a round) that is allowed.
     max_orders: the most messages a worker of an uncorrelated design.
 
+    Rows are counted to thresholds: designs of which fewer rows may do are better than they are scored here.
+
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
     >>> found = optimise_multi_message(6, 3, law, max_messages=6)
@@ -93,6 +95,7 @@ def optimise_multi_message(
     checks.whole("load", load, least=1, most=workers)
     checks.number("message_cost", message_cost, least=0)
     checks.whole("max_orders", max_orders, least=1)
+    checks.whole("seed", seed, least=0)
     most = float("inf") if max_messages is None else checks.number("max_messages", max_messages, above=0)
     laws = per_worker(delay, workers, "delay")
     designs = list(islice(_designs(workers, load, max_orders), MOST_DESIGNS + 1))

@@ -19,11 +19,13 @@ class Slot:
     """Something to recover: `rows` coded combinations exist, any `threshold` distinct ones are enough.
 
     alone: rows that are enough by themselves, such as the plain sum beside coded ones.
+    counting: whether fewer than `threshold` of the others never are.
     """
 
     rows: int
     threshold: int
     alone: tuple[int, ...] = ()
+    counting: bool = True
 
     def __post_init__(self) -> None:
         checks.whole("rows", self.rows, least=1)
@@ -32,6 +34,8 @@ class Slot:
             raise ArgumentError(
                 f"threshold: {self.threshold} is not allowed; must be at most the number of rows, {self.rows}"
             )
+        if not isinstance(self.alone, tuple):
+            raise ArgumentError(f"alone: {self.alone!r} is not allowed; must be a tuple of rows")
         for row in self.alone:
             checks.whole("alone", row, least=0, most=self.rows - 1)
 

@@ -25,11 +25,15 @@ from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.schemes import CodedPlan
 from echelon.seeds import generators
 from echelon.simulation import CONFIDENCE, RoundSampler, complete, simulate_stream
+from echelon.simulation.rounds import checked_links
+from echelon.simulation.spans import complete_by_span
 from echelon.theory import TabulatedCdf, completion_law, has_completion_law, iteration_law, queue_delay, service_moments
 
 SAMPLED_ROUNDS = 100_000
+SPAN_ROUNDS = 4_000
 _HISTORY = 1000  # rounds of one history, where rounds have memory
 _STREAM_SEEDS, _STREAM_JOBS = 40, 1500
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
@@ -145,16 +149,20 @@ def predict_round(
     links: FloatArray | Sequence[float] | None = None,
     seed: int = 1,
 ) -> CompletionPrediction:
-    """Return the completion time of a round: exact where `completion_law` knows it, else over simulated rounds."""
+    """Return the completion time of a round: exact where `completion_law` knows it, else over simulated rounds.
+
+    Where fewer rows than a slot's threshold may do, rounds are gone through message by message, and there are fewer.
+    """
     chosen = per_worker(laws, len(plan.lanes))
-    delays = np.zeros(len(chosen)) if links is None else np.asarray(links, dtype=np.float64)
-    if delays.shape != (len(chosen),):
-        raise ArgumentError(f"links: shape {delays.shape} is not allowed; must be ({len(chosen)},), one a lane")
-    if not (np.isfinite(delays).all() and (delays >= 0).all()):
-        raise ArgumentError(f"links: {delays.tolist()} is not allowed; must be finite and >= 0")
+    delays = checked_links(np.zeros(len(chosen)) if links is None else links, len(chosen))
     if has_completion_law(plan, chosen):
         law = completion_law(plan, chosen, delays)
         return CompletionPrediction(law.mean, max(law.second - law.mean**2, 0.0) ** 0.5, law.error, "exact", law)
+    independent = all(law.independent_rounds for law in chosen)
+    if isinstance(plan, CodedPlan) and independent and not all(slot.counting for slot in plan.slots):
+        times = complete_by_span(plan, chosen, delays, SPAN_ROUNDS, generators(seed)[1])
+        error = _Z * float(times.std(ddof=1)) / SPAN_ROUNDS**0.5
+        return CompletionPrediction(float(times.mean()), float(times.std()), error, "sampled", None)
     seen = complete(plan, chosen, rounds=SAMPLED_ROUNDS, seed=seed, links=delays)
     return CompletionPrediction(seen.mean, float(seen.times.std()), _Z * seen.error, "sampled", None)
 

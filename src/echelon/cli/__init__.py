@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 import echelon
+from echelon.cli.block import block
 from echelon.cli.plan import plan
 from echelon.cli.profile import profile
 from echelon.cli.report import report
@@ -23,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (plan, simulate, tune, run, profile, report, trace, reproduce):
+for command in (plan, simulate, tune, block, run, profile, report, trace, reproduce):
     app.command()(command)
 
 

@@ -11,7 +11,7 @@ from echelon.plan import Task
 
 INLINE = 32 * 1024  # bytes of payload that travel in the frame itself; larger ones lie in shared memory
 FRAME = 128 * 1024  # room for the largest frame
-TASKS = 1024  # tasks of a lane in one frame
+TASKS = 5000  # tasks of a lane in one frame; what rows on both sides of a cut share is computed twice
 
 # kinds, master to worker
 LANE, LOAD, UNLOAD, QUIT = 1, 2, 3, 4

@@ -110,7 +110,7 @@ class ProcessWorker(LaneWorker):
         known = self._works.pop(key, None)
         if isinstance(known, tuple):
             os.close(known[0])
-        if not self.wanted():
+        if not self._going():
             self.forget()
         self._arena.forget()
 

@@ -13,6 +13,13 @@ from echelon.codes.combine import apply_rows
 from echelon.errors import ArgumentError
 
 
+def checked_limit(limit: Any) -> float:
+    """Return a limit on noise amplification; an infinite one is none."""
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
+        raise ArgumentError(f"limit: {limit!r} is not allowed; must be a number > 0")
+    return float(limit)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Code:
     """Rows that are linear combinations of parts, and what is to be recovered of the parts.
@@ -45,6 +52,7 @@ class Code:
         if not np.isfinite(self.matrix).all() or not np.isfinite(self.target).all():
             raise ArgumentError("matrix, target: must be finite everywhere")
         checks.whole("threshold", self.threshold, least=1, most=self.rows)
+        checked_limit(self.limit)
         if self.systematic and not self._is_systematic():
             raise ArgumentError(
                 f"systematic: {self.systematic} is not allowed; must be 0, or the number of parts, with identity rows "

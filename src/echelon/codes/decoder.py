@@ -14,7 +14,7 @@ import array_api_compat as api
 import numpy as np
 
 from echelon.arrays import BoolArray, IntArray, NumberArray
-from echelon.codes.base import Code
+from echelon.codes.base import Code, checked_limit
 from echelon.codes.combine import combine, inexact
 from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import verify
@@ -98,7 +98,8 @@ class Decoder:
     """
 
     def __init__(self, code: Code, *, limit: float | None = None) -> None:
-        self.code, self.limit = code, code.limit if limit is None else limit
+        self.code = code
+        self.limit = code.limit if limit is None else checked_limit(limit)
         self._known: dict[bytes, Weights] = {}
         if code.systematic:
             return

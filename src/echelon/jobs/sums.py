@@ -92,11 +92,17 @@ class SumJob(IterativeJob):
 def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     if not isinstance(plan, CodedPlan):
         raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must have codes (echelon.schemes.CodedPlan)")
-    if any(code.precoded or np.iscomplexobj(code.matrix) or len(code.target) > 1 for code in plan.codes):
+    if any(code.precoded or np.iscomplexobj(code.matrix) or not _is_sum(code) for code in plan.codes):
         raise ArgumentError("plan: not allowed; every slot must give a sum of partial results, by a real code")
+    if sorted(chunk for some in plan.chunks for chunk in some) != list(range(plan.parts)):
+        raise ArgumentError("plan: not allowed; every chunk must be in one slot, once")
     if plan.parts != parts:
         raise ArgumentError(f"chunks: {parts} are not allowed; must be {plan.parts}, as the plan says")
     return plan
+
+
+def _is_sum(code: Code) -> bool:
+    return code.target.shape[0] == 1 and bool((code.target == 1).all())
 
 
 def rows_of(codes: Sequence[Code], parts: Sequence[Sequence[int]]) -> list[list[tuple[tuple[int, ...], NumberArray]]]:

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+
 from echelon.codes import Code, CountTracker, Tracker, tracker
 from echelon.master.actions import Assign
 from echelon.plan import Plan, Task
+from echelon.schemes.coded_plan import LEAST
 
 Row = tuple[int, int]  # slot and row
 
@@ -21,6 +24,9 @@ class Collection:
     def __init__(self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0) -> None:
         self.round, self.plan, self.codes, self.start = round, plan, codes, start
         self.sent: dict[int, tuple[float, float]] = {}
+        self.costs: dict[tuple[int, int, int], float] = {}  # of what was given, by worker, slot and row
+        lanes = [{task.slot for task in lane} for lane in plan.lanes]
+        self._mixed = {slot for slots in lanes if len(slots) > 1 for slot in slots}
         self.trackers = [self._new_tracker(slot) for slot in range(len(plan.slots))]
         self.recovered = [False] * len(plan.slots)
         self.refused = [False] * len(plan.slots)
@@ -47,6 +53,7 @@ class Collection:
         lane = self.pending.setdefault(worker, {})
         for task in listed:
             lane[task.slot, task.row] = task
+            self.costs[worker, task.slot, task.row] = task.cost
             self.holders.setdefault((task.slot, task.row), []).append(worker)
             self.given[task.slot, task.row] += 1
         return Assign(worker, self.round, listed)
@@ -64,20 +71,25 @@ class Collection:
         return self.trackers[slot].add(row) and not self.recovered[slot]
 
     def progress(self, worker: int, slot: int, row: int, now: float) -> None:
-        """Take note of how far a worker is, when the message of a row comes from it."""
-        task = self.pending.get(worker, {}).get((slot, row))
-        if task is not None:
-            self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + task.cost, now
+        """Take note of how far a worker is, when the message of a row comes from it, needed or not."""
+        cost = self.costs.get((worker, slot, row))
+        if cost is not None:
+            self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + cost, now
 
     def settle(self, slot: int) -> bool:
-        """Take note that a slot is recovered; return whether some still work on it who have nothing else to do."""
+        """Take note that a slot is recovered; return whether some still work on it and may stop.
+
+        Lanes that were planned to serve several slots go on as they were planned.
+        """
         self.recovered[slot] = True
-        working = [worker for worker, lane in self.pending.items() if any(of == slot for of, _ in lane)]
-        if not all(of == slot for worker in working for of, _ in self.pending[worker]):
-            return False  # a lane of several slots goes on as it was planned
-        for worker in working:
-            self.pending[worker] = {}
-        return bool(working)
+        if slot in self._mixed:
+            return False
+        working = False
+        for worker, lane in self.pending.items():
+            left = {at: task for at, task in lane.items() if at[0] != slot}
+            working |= len(left) < len(lane)
+            self.pending[worker] = left
+        return working
 
     def lose(self, worker: int, at: tuple[int, int, int] | None) -> bool:
         """Forget a worker's lane; return whether the row that it was at has now taken too many workers with it."""
@@ -129,9 +141,18 @@ class Collection:
     def _rows(self, slot: int) -> list[Row]:
         return [(slot, row) for row in range(self.plan.slots[slot].rows)]
 
-    def alone(self, task: Task) -> Task:
-        """Return a task as it is for a worker that has computed nothing of it."""
-        return self._task((task.slot, task.row))
+    def chained(self, slot: int, rows: Iterable[int]) -> list[Task]:
+        """Return the tasks of rows that a worker computes one after another, having computed nothing of them yet."""
+        if not self.codes or self.codes[slot].precoded:
+            return [self._task((slot, row)) for row in rows]
+        tasks: list[Task] = []
+        computed = np.zeros(self.codes[slot].support.shape[1], dtype=bool)
+        for row in rows:
+            needed = self.codes[slot].support[row]
+            fresh = int(np.count_nonzero(needed & ~computed))
+            tasks.append(Task(slot=slot, row=row, cost=max(LEAST, float(fresh))))
+            computed |= needed
+        return tasks
 
     def _task(self, at: Row) -> Task:
         """Return the task of a row that stands alone, at the cost that its code says or the largest that is planned."""

@@ -73,6 +73,5 @@ def _slowest_lane(
 
 
 def _backwards(collection: Collection, slot: int, lane: int) -> list[Task]:
-    """Return a lane's tasks in a slot from the last one on; the first costs what it costs alone."""
-    tasks = [task for (of, _), task in collection.pending[lane].items() if of == slot][::-1]
-    return [collection.alone(tasks[0]), *tasks[1:]]
+    """Return a lane's tasks in a slot from the last one on, at what they cost in this order."""
+    return collection.chained(slot, [row for of, row in collection.pending[lane] if of == slot][::-1])

@@ -170,11 +170,11 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         slot = event.slot
+        if self.lend:
+            collection.progress(event.worker, slot, event.row, event.time)
         if not collection.knows(slot, event.row) or (slot, event.row) in collection.received:
             return []
         self.moved = True
-        if self.lend:
-            collection.progress(event.worker, slot, event.row, event.time)
         if not collection.receive(slot, event.row):
             return []
         return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]

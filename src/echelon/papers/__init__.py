@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from echelon.papers import mmc, stream
+from echelon.papers import block, mmc, stream
 from echelon.papers.claims import Claim
 
 PAPERS: dict[str, Callable[..., list[Claim]]] = {
+    "block": block.reproduce,
     "mmc": mmc.reproduce,
     "stream": stream.reproduce,
 }

@@ -31,7 +31,8 @@ class CodedPlan(Plan):
     def __init__(
         self, codes: Sequence[Code], lanes: Sequence[Sequence[Task]], chunks: Sequence[Sequence[int]] | None = None
     ) -> None:
-        super().__init__([_slot(code) for code in codes], lanes)
+        slots = {code: _slot(code) for code in codes}
+        super().__init__([slots[code] for code in codes], lanes)
         if chunks is None:
             ends = np.cumsum([code.parts for code in codes]).tolist()
             chunks = [range(end - code.parts, end) for code, end in zip(codes, ends, strict=True)]
@@ -52,10 +53,12 @@ class CodedPlan(Plan):
 
 def _slot(code: Code) -> Slot:
     """Return the slot that a code protects; rows that are the one wanted value are enough alone."""
-    alone: tuple[int, ...] = ()
-    if not code.counting and len(code.target) == 1:
-        alone = tuple(np.flatnonzero((code.matrix == code.target).all(axis=1)).tolist())
-    return Slot(rows=code.rows, threshold=code.threshold, alone=alone)
+    if code.counting:
+        return Slot(rows=code.rows, threshold=code.threshold)
+    sums = (code.matrix == code.target).all(axis=1) if len(code.target) == 1 else np.zeros(code.rows, dtype=bool)
+    counting = np.linalg.matrix_rank(code.matrix[~sums]) == code.threshold if not sums.all() else True
+    alone = tuple(np.flatnonzero(sums).tolist())
+    return Slot(rows=code.rows, threshold=code.threshold, alone=alone, counting=bool(counting))
 
 
 def lane_tasks(codes: Sequence[Code], chunks: Sequence[Sequence[int]], rows: Sequence[tuple[int, int]]) -> list[Task]:

@@ -5,6 +5,7 @@ from echelon.simulation.completion import CompletionResult, complete
 from echelon.simulation.faults import Faults, random_faults
 from echelon.simulation.rounds import Rounds, RoundSampler
 from echelon.simulation.simulate import simulate
+from echelon.simulation.spans import complete_by_span
 from echelon.simulation.stream import CONFIDENCE, Interval, StreamResult, simulate_law, simulate_stream
 from echelon.simulation.timeline import Timeline, timeline
 from echelon.simulation.virtual import NeverEnds, VirtualCluster, VirtualResult
@@ -24,6 +25,7 @@ __all__ = [
     "VirtualResult",
     "closed_loop",
     "complete",
+    "complete_by_span",
     "random_faults",
     "simulate",
     "simulate_law",

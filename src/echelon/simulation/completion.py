@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from echelon import checks
 from echelon.arrays import FloatArray
@@ -11,9 +12,9 @@ from echelon.delays import Delay, per_worker
 from echelon.plan import Plan
 from echelon.seeds import generators
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.stream import Interval
+from echelon.simulation.stream import CONFIDENCE, Interval
 
-_TOGETHER, _CHUNK = 3000, 1 << 20  # rounds, and arrivals, held at once
+_TOGETHER, _CHUNK = 3000, 1 << 22  # rounds, and arrivals, held at once
 _HISTORIES = 100  # where rounds depend on each other, the means of so many runs give the error
 _MOST_ROUNDS = 10**8
 
@@ -22,7 +23,7 @@ _MOST_ROUNDS = 10**8
 class CompletionResult:
     """What simulated rounds showed.
 
-    times: completion time of every round, shape (rounds,).
+    times: completion time of every round, shape (rounds,), or a little more where histories were to be of one length.
     mean, error: their mean and its standard error.
     load, load_error: mean number of messages received up to completion, repeated ones and those for slots that were
         recovered before included; and its standard error.
@@ -39,7 +40,7 @@ class CompletionResult:
     @property
     def interval(self) -> Interval:
         """The mean with its 99 % interval."""
-        half = 2.5758293035489004 * self.error
+        half = float(ndtri((1 + CONFIDENCE) / 2)) * self.error
         return Interval(self.mean, self.mean - half, self.mean + half)
 
     def percentile(self, percent: float) -> float:
@@ -58,6 +59,9 @@ def complete(
 ) -> CompletionResult:
     """Return completion times and communication loads of simulated rounds; `laws` is one law, or one a worker.
 
+    Rows are counted to each slot's threshold: where fewer may do (`Slot.counting`), that is an upper bound, and
+    `predict` tells more.
+
     Where rounds depend on each other they are those of a hundred independent histories, one after another.
 
     Where workers keep one pace a round, plans of up to a thousand tasks for the same workers see the same paces for the
@@ -71,7 +75,7 @@ def complete(
     """
     rounds = checks.whole("rounds", rounds, least=2, most=_MOST_ROUNDS)
     chosen = per_worker(laws, len(plan.lanes))
-    sampler = RoundSampler(plan, chosen, np.zeros(len(plan.lanes)) if links is None else np.asarray(links))
+    sampler = RoundSampler(plan, chosen, np.zeros(len(plan.lanes)) if links is None else links)
     _, rng = generators(seed)
     independent = all(law.independent_rounds for law, lane in zip(chosen, plan.lanes, strict=True) if lane)
     histories = 1 if independent else min(_HISTORIES, rounds)

@@ -20,6 +20,19 @@ from echelon.simulation.one_slot import OneSlot
 from echelon.simulation.slots import Slots
 
 
+def checked_links(links: Any, workers: int) -> FloatArray:
+    """Return link delays as an array, one a lane."""
+    try:
+        values = np.asarray(links, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"links: {links!r} is not allowed; must be numbers, one a lane") from None
+    if values.shape != (workers,):
+        raise ArgumentError(f"links: shape {values.shape} is not allowed; must be ({workers},), one a lane")
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ArgumentError(f"links: {values.tolist()} is not allowed; must be finite and >= 0")
+    return values
+
+
 class Kernel(Protocol):
     """From task times to the ends of rounds, for plans of one kind."""
 
@@ -94,15 +107,13 @@ class RoundSampler:
     [[1.5]]
     """
 
-    def __init__(self, plan: Plan, laws: Delay | Sequence[Delay], links: FloatArray, *, purge: bool = True) -> None:
+    def __init__(
+        self, plan: Plan, laws: Delay | Sequence[Delay], links: FloatArray | Sequence[float], *, purge: bool = True
+    ) -> None:
         workers = len(plan.lanes)
         self.plan = plan
         self.laws = per_worker(laws, workers)
-        self.links = np.asarray(links, dtype=np.float64)
-        if self.links.shape != (workers,):
-            raise ArgumentError(f"links: shape {self.links.shape} is not allowed; must be ({workers},), one a lane")
-        if not (np.isfinite(self.links).all() and (self.links >= 0).all()):
-            raise ArgumentError(f"links: {self.links.tolist()} is not allowed; must be finite and >= 0")
+        self.links = checked_links(links, workers)
         self._active = [p for p in range(workers) if plan.lanes[p]]
         simple = plan.counts_suffice or not purge
         self._kernel: Kernel = OneSlot(plan, self.links, purge=purge) if simple else Slots(plan, self.links)

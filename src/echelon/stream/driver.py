@@ -149,8 +149,10 @@ class Driver:
             return
         self._seen.received += 1
         self._seen.nbytes += sum(segment.nbytes for segment in message.segments)
+        self._seen.messages.append((message.worker, message.slot, message.row, now, message.seconds))
         if at in self._messages or message.slot in self._weights:
             self._cluster.release(message)  # a row that is there already, or that nobody needs any more
+            self.tell(Received(now, message.worker, message.round, message.slot, message.row))
             return
         kind = message.slot if self._jobs[self._in_service()].job.by_slot else 0
         form = self._forms.setdefault(kind, message.form)
@@ -160,7 +162,6 @@ class Driver:
             return
         self._messages[at] = message
         self._seen.end = now
-        self._seen.messages.append((message.worker, message.slot, message.row, now, message.seconds))
         self.tell(Received(now, message.worker, message.round, message.slot, message.row))
 
     # what the master wants

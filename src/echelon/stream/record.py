@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,19 @@ class Recorder(Observer):
             ]
             for worker, slot, row, at, seconds in seen.messages
         ]
+        rows = {
+            str(self._places[worker]): [[task.slot, task.row] for task in lane]
+            for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True)
+            if lane and worker in self._places
+        }
+        listed = [at for lane in rows.values() for at in lane]
+        more: dict[str, Any] = {}
+        if listed != [[0, row] for row in range(len(listed))]:
+            # not consecutive rows of one slot, as most plans have them
+            more = {
+                "rows": rows,
+                "recovered": [round(seen.recovered[slot] - seen.start, 6) for slot in range(len(seen.plan.slots))],
+            }
         self._write(
             "round",
             job=seen.job,
@@ -77,6 +91,7 @@ class Recorder(Observer):
             needed=[slot.threshold for slot in seen.plan.slots],
             lanes=lanes,
             messages=messages,
+            **more,
         )
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
@@ -93,8 +108,9 @@ class RecordedRound:
     """A round of a record.
 
     needed: rows that recover each slot.
-    lanes: the cost of every task, by place.
+    lanes: the cost of every task, by place. rows: its slot and row.
     messages: (place, slot, row, arrival after the start, seconds at the task, cost).
+    recovered: when each slot had enough, after the start; empty where there is one slot.
     """
 
     job: int
@@ -104,6 +120,12 @@ class RecordedRound:
     needed: list[int]
     lanes: dict[int, list[float]]
     messages: list[tuple[int, int, int, float, float, float]]
+    rows: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    recovered: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            object.__setattr__(self, "rows", _rows(self.lanes))
 
 
 @dataclass(slots=True)
@@ -156,10 +178,22 @@ def _take_in(record: Record | None, entry: dict[str, Any]) -> Record:
             record.losses.append((entry["time"], entry["place"]))
         case "round":
             lanes = {int(place): costs for place, costs in entry["lanes"].items()}
+            rows = {int(p): [(slot, row) for slot, row in held] for p, held in entry.get("rows", {}).items()}
             messages = [(place, slot, row, at, took, cost) for place, slot, row, at, took, cost in entry["messages"]]
             job, iteration, start, end, needed = (entry[k] for k in ("job", "iteration", "start", "end", "needed"))
-            record.rounds.append(RecordedRound(job, iteration, start, end, needed, lanes, messages))
+            record.rounds.append(
+                RecordedRound(job, iteration, start, end, needed, lanes, messages, rows, entry.get("recovered", []))
+            )
     return record
+
+
+def _rows(lanes: dict[int, list[float]]) -> dict[int, list[tuple[int, int]]]:
+    """Return slot and row of every task where lanes hold consecutive rows of one slot."""
+    ends = accumulate(map(len, lanes.values()))
+    return {
+        place: [(0, row) for row in range(end - len(costs), end)]
+        for (place, costs), end in zip(lanes.items(), ends, strict=True)
+    }
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:

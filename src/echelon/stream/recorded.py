@@ -72,39 +72,37 @@ def tasks_seen(record: Record) -> list[TaskSeen]:
     return [task for number, seen in enumerate(record.rounds) for task in _tasks_of(number, seen, record, link)]
 
 
-def _own_rows(seen: RecordedRound) -> dict[int, range]:
-    """Return the rows that each place was given at first: lanes take consecutive rows, in the order of the entry."""
-    rows, at = {}, 0
-    for place, costs in seen.lanes.items():
-        rows[place] = range(at, at + len(costs))
-        at += len(costs)
-    return rows
-
-
 def _lateness(seen: RecordedRound) -> dict[int, float]:
-    first = {rows[0]: place for place, rows in _own_rows(seen).items() if rows}
+    first = {place: rows[0] for place, rows in seen.rows.items() if rows}
     return {
         place: max(0.0, arrival - seconds)
-        for place, _, row, arrival, seconds, _ in seen.messages
-        if first.get(row) == place
+        for place, slot, row, arrival, seconds, _ in seen.messages
+        if first.get(place) == (slot, row)
     }
 
 
+def _working_until(seen: RecordedRound, place: int) -> float:
+    """Return when a place was told to stop: with its slot, where it serves one that was recovered before the others."""
+    slots = {slot for slot, _ in seen.rows[place]}
+    if not seen.recovered or len(slots) > 1:
+        return seen.end
+    return seen.start + seen.recovered[slots.pop()]
+
+
 def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float]) -> Iterator[TaskSeen]:
-    own = _own_rows(seen)
+    own = {place: set(rows) for place, rows in seen.rows.items()}
     lost = {place: time for time, place in reversed(record.losses) if seen.start <= time <= seen.end}
-    holder = {row: place for place, rows in own.items() for row in rows}
     sent = dict.fromkeys(own, 0)
     last: dict[int, float] = {}
     given_again: set[int] = set()  # places whose lane was, in part, computed by others too
-    for place, _, row, arrival, seconds, cost in seen.messages:
+    for place, slot, row, arrival, seconds, cost in seen.messages:
         stop = seen.start + arrival
-        mine = holder.get(row) == place and stop <= lost.get(place, np.inf)
+        mine = (slot, row) in own.get(place, ()) and stop <= lost.get(place, np.inf)
         if mine:
             sent[place] += 1
             last[place] = stop
-        elif row in holder:
-            given_again.add(holder[row])
+        else:
+            given_again |= {holder for holder, rows in own.items() if (slot, row) in rows}
         # a row that is given out again may cost its new worker more than the plan says
         yield TaskSeen(
             place, number, max(seen.start, stop - seconds), stop, seconds, cost if mine else None, finished=True
@@ -117,7 +115,7 @@ def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float
         if sent[place] == len(costs):
             continue
         start = last.get(place, begun + link[place])
-        stop = min(seen.end, lost.get(place, np.inf))
+        stop = min(_working_until(seen, place), lost.get(place, np.inf))
         if stop > start:
             next_cost = None if place in given_again else costs[sent[place]]
             yield TaskSeen(place, number, start, stop, max(0.0, min(stop, deaf) - start), next_cost, finished=False)

@@ -35,8 +35,9 @@ class PacedSums(TaskSums, Protocol):
 def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> TabulatedCdf:
     """Return the law of the time at which every slot of the plan is recovered; `NoClosedForm` where there is none.
 
-    Exact for gradient coding, fractional repetition, Lagrange coding and the uncorrelated designs, plain or hybrid, on
-    workers that keep one pace a round (mmc, (5)); and for tasks of cost one under every law with closed sums.
+    Exact for gradient coding, fractional repetition, Lagrange coding and those uncorrelated designs, plain or hybrid,
+    of which fewer rows than the threshold never do, on workers that keep one pace a round (mmc, (5)); and for tasks of
+    cost one under every law with closed sums.
 
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> from echelon.schemes import gradient_coding
@@ -76,6 +77,9 @@ def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> 
 def _obstacle(plan: Plan, laws: Sequence[PacedSums]) -> str:
     """Return why a plan has no exact law on workers of these laws; empty where it has one."""
     seen: set[tuple[int, int]] = set()
+    for s, slot in enumerate(plan.slots):
+        if not slot.counting:
+            return f"fewer than {slot.threshold} rows may do for slot {s}"
     for p, lane in enumerate(plan.lanes):
         if len({task.slot for task in lane}) > 1:
             return f"lane {p} serves several slots"

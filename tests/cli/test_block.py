@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from tests.conftest import ROOT
+
+EXAMPLE = str(ROOT / "examples" / "example2.toml")
+
+
+def test_the_paper_s_setting_is_the_default(run):
+    code, out, err = run("block", "--workers", 20, "--json")
+    said = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(said) == {"x", "expected", "certificate", "baselines", "method"}
+    assert set(said["baselines"]) == {"single", "tandon", "ferdinand", "uncoded"}
+    assert said["expected"] == pytest.approx(70.494e6, rel=1e-5)
+    assert said["certificate"] <= 1e-5
+    assert sum(said["x"]) == 20_000
+    assert len(said["x"]) == 20
+    assert said["method"] == "exact"
+
+
+@pytest.mark.parametrize(("method", "expected"), [("t", 78.853e6), ("f", 78.438e6)])
+def test_the_closed_forms_can_be_asked_for(run, method, expected):
+    said = json.loads(run("block", "--workers", 20, "--method", method, "--json")[1])
+    assert said["expected"] == pytest.approx(expected, rel=1e-5)
+    assert 1 - 70.495e6 / expected < said["certificate"] < 1  # a bound, not a sharp one
+
+
+def test_a_table_tells_the_gains_and_how_near_the_best_is(run):
+    code, out, _ = run("block", "--workers", 4, "--coordinates", 100, "--shift", 0.1, "--rate", 1, "--work", 4)
+    assert code == 0
+    assert "stragglers tolerated" in out
+    assert "single" in out
+    assert "No partition is quicker by more than" in out
+
+
+def test_unequal_workers_of_a_profile_are_planned_from_draws(run):
+    said = json.loads(run("block", EXAMPLE, "--coordinates", 1000, "--json")[1])
+    assert said["method"] == "lp"
+    assert sum(said["x"]) == 1000
+    assert said["certificate"] is None
+    assert said["baselines"] == {}
+    assert "Sampled; standard error" in run("block", EXAMPLE, "--coordinates", 1000)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "FILE, --workers: one of them must be given"),
+        ([EXAMPLE, "--workers", 3], "FILE, --workers: one of them must be given"),
+        (["--workers", 3, "--method", "magic"], "method: 'magic' is not allowed"),
+        ([EXAMPLE, "--method", "exact"], "method: 'exact' needs workers that are all alike; use subgradient or lp"),
+        (["--workers", 3, "--work", 0], "work: 0.0 is not allowed"),
+        (["--workers", 3, "--rate", -1], "rate: -1.0 is not allowed"),
+        (["--workers", 3, "--coordinates", 0], "coordinates: 0 is not allowed"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(run, arguments, said):
+    code, out, err = run("block", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1

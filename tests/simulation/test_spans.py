@@ -1,0 +1,51 @@
+"""Rounds by what rows span, against matrix ranks of all rows that have come."""
+
+import numpy as np
+import pytest
+
+from echelon.delays import Deterministic, RoundPace, ShiftedExponential
+from echelon.prediction import predict
+from echelon.schemes import multi_message
+from echelon.simulation import complete, complete_by_span
+
+EXAMPLE1 = multi_message(workers=6, load=3, orders=[3, 2])
+
+
+def by_rank(plan, times):
+    """Return when the sum first lies in the span of the rows that have come, for one slot and constant paces."""
+    (code,) = plan.codes
+    arrivals = sorted(
+        (sum(task.cost for task in lane[: i + 1]) * time, lane[i].row)
+        for lane, time in zip(plan.lanes, times, strict=True)
+        for i in range(len(lane))
+    )
+    rows = []
+    for at, row in arrivals:
+        rows.append(row)
+        held = code.matrix[rows]
+        if np.linalg.matrix_rank(np.vstack([held, code.target]), tol=1e-8) == np.linalg.matrix_rank(held, tol=1e-8):
+            return at
+    raise AssertionError("never")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_round_ends_when_the_sum_is_in_the_span_of_what_has_come(seed):
+    times = np.random.default_rng(seed).uniform(0.5, 2.0, 6)
+    laws = [Deterministic(time=time) for time in times]
+    found = complete_by_span(EXAMPLE1, laws, np.zeros(6), 1, np.random.default_rng(1))
+    assert found[0] == pytest.approx(by_rank(EXAMPLE1, times), rel=1e-12)
+
+
+def test_a_slot_says_whether_fewer_rows_may_do():
+    assert not EXAMPLE1.slots[0].counting
+    assert multi_message(workers=6, load=3, order=2).slots[0].counting
+    hybrid = multi_message(workers=10, load=10, orders=[6, 8, 10], hybrid=True).slots[0]
+    assert hybrid.counting
+    assert hybrid.alone == (20,)
+
+
+def test_where_fewer_rows_may_do_the_prediction_is_sampled_and_below_the_counting_rule():
+    law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
+    seen, counted = predict(EXAMPLE1, law), complete(EXAMPLE1, law, rounds=20_000)
+    assert seen.method == "sampled"
+    assert seen.mean + seen.error < counted.mean - 3 * counted.error
