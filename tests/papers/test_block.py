@@ -1,4 +1,3 @@
-import csv
 from math import comb, log
 
 import numpy as np
@@ -8,6 +7,7 @@ from scipy.optimize import linprog
 
 from echelon.papers import PAPERS, block, block_runtimes
 from echelon.papers.claims import BEYOND, NOT_ENOUGH_DATA, NOT_REPRODUCED, REPRODUCED, table
+from tests.papers.tables import harmonic, rows_of
 
 DRAWN = ("figure1", "figure2", "figure3", "formula8", "crossing", "theorem4")
 FILES = [f"{name}.{kind}" for name in DRAWN for kind in ("csv", "png")]
@@ -30,15 +30,6 @@ def outcome(tmp_path_factory):
     claims = block.reproduce(folder, progress=lambda done, total: told.append((done, total)))
     patch.undo()
     return folder, claims, told
-
-
-def rows_of(folder, name):
-    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def harmonic(n):
-    return sum(1 / i for i in range(1, n + 1))
 
 
 def order_mean(n, k, rate=1e-3):

@@ -1,4 +1,3 @@
-import csv
 from itertools import combinations
 from math import comb
 
@@ -10,6 +9,7 @@ from echelon import optimise
 from echelon.papers import PAPERS, mmc, mmc_beyond, mmc_lending, mmc_unequal
 from echelon.papers.claims import BEYOND, NOT_REPRODUCED, REPRODUCED, table
 from echelon.schemes import gradient_coding, multi_message
+from tests.papers.tables import harmonic, rows_of
 
 NAMES = ("figure1", "clustering", "hybrid", "search", "unequal")
 FILES = [f"{name}.{kind}" for name in NAMES for kind in ("csv", "png")]
@@ -34,15 +34,6 @@ def outcome(tmp_path_factory):
     claims = mmc.reproduce(folder, progress=lambda done, total: told.append((done, total)))
     patch.undo()
     return folder, claims, told
-
-
-def rows_of(folder, name):
-    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def harmonic(n):
-    return sum(1 / i for i in range(1, n + 1))
 
 
 def test_every_figure_and_table_is_written(outcome):

@@ -6,34 +6,13 @@ import numpy as np
 import pytest
 
 from bench.multi_message_loop import plain_round, tuned_round
-from echelon.delays import Delay, Deterministic, RoundPace
+from echelon.delays import Deterministic, RoundPace
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import fractional_repetition, gradient_coding, lagrange, multi_message, uncoded_multi_message
 from echelon.simulation import RoundSampler
+from tests.simulation.scripted import Scripted
 
 SEEDS, ROUNDS = 2, 9
-
-
-class Scripted(Delay):
-    """Times that were drawn beforehand."""
-
-    def __init__(self, times):
-        self.times = times
-
-    @property
-    def mean(self):
-        return float(self.times.mean())
-
-    @property
-    def std(self):
-        return float(self.times.std())
-
-    def sample(self, size, rng):
-        return self.times.reshape(size).copy()
-
-    @classmethod
-    def fit(cls, mean, std):
-        return cls(np.full(1, mean))
 
 
 def by_hand(plan, links, times):

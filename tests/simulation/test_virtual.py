@@ -4,36 +4,13 @@ import numpy as np
 import pytest
 
 from bench.chaos import run_schedule, run_schedules
-from echelon.delays import Delay
 from echelon.master import Master, Outcome
 from echelon.master.invariants import BrokenPromise
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k
 from echelon.simulation import NeverEnds, RoundSampler, VirtualCluster
 from echelon.simulation.faults import Crash, Faults, MasterCrash, Partition, Raise
-
-
-class Scripted(Delay):
-    """Times that were drawn beforehand."""
-
-    def __init__(self, times):
-        self.times = times
-
-    @property
-    def mean(self):
-        return float(self.times.mean())
-
-    @property
-    def std(self):
-        return float(self.times.std())
-
-    def sample(self, size, rng):
-        return self.times.reshape(size).copy()
-
-    @classmethod
-    def fit(cls, mean, std):
-        return cls(np.full(1, mean))
-
+from tests.simulation.scripted import Scripted
 
 PLANS = {
     "any K": any_k([4, 0, 6, 3], 9),

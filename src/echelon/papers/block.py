@@ -15,7 +15,7 @@ from echelon import blocks, plots
 from echelon.arrays import FloatArray, IntArray
 from echelon.papers import block_runtimes
 from echelon.papers.block_runtimes import COORDINATES, RATE, SHIFT, closed_forms, law, millions, optimum, unit
-from echelon.papers.claims import BEYOND, NOT_ENOUGH_DATA, Claim, verdict, write_claims, write_csv
+from echelon.papers.claims import BEYOND, NOT_ENOUGH_DATA, Claim, run_steps, verdict, write_csv
 
 EXAMPLE = np.array([0.1, 0.1, 0.25, 1.0])  # cycle times of Fig. 1, in units of T0
 WORKERS = 20  # of Fig. 3
@@ -35,13 +35,7 @@ def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], Non
         block_runtimes.baselines_apart,
         block_runtimes.theorem4,
     )
-    claims: list[Claim] = []
-    for i, step in enumerate(steps):
-        claims += step(folder, seed)
-        if progress is not None:
-            progress(i + 1, len(steps))
-    write_claims(folder / "claims.csv", claims)
-    return claims
+    return run_steps(folder, seed, steps, progress)
 
 
 def _figure1(folder: Path, seed: int) -> list[Claim]:

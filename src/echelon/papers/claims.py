@@ -1,7 +1,7 @@
 """Claims of a paper beside what came out here, with a verdict and the reason for it."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +49,22 @@ def table(claims: Sequence[Claim]) -> "Table":
 def told(value: Interval, digits: int = 2) -> str:
     """Return a mean with its interval, for a claim."""
     return f"{value.mean:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def run_steps(
+    folder: Path,
+    seed: int,
+    steps: Sequence[Callable[[Path, int], list[Claim]]],
+    progress: Callable[[int, int], None] | None,
+) -> list[Claim]:
+    """Return the claims of all steps of a reproduction, in order, and write them down."""
+    claims: list[Claim] = []
+    for i, step in enumerate(steps):
+        claims += step(folder, seed)
+        if progress is not None:
+            progress(i + 1, len(steps))
+    write_claims(folder / "claims.csv", claims)
+    return claims
 
 
 def write_claims(path: Path, claims: Sequence[Claim]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from echelon import plots
 from echelon.codes import Code, SpanTracker
 from echelon.papers import mmc_beyond, mmc_lending, mmc_unequal
-from echelon.papers.claims import Claim, told, verdict, write_claims, write_csv
+from echelon.papers.claims import Claim, run_steps, told, verdict, write_csv
 from echelon.papers.mmc_beyond import LOAD, MODEL, WORKERS
 from echelon.prediction import predict
 from echelon.schemes import (
@@ -48,13 +48,7 @@ def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], Non
         mmc_unequal.unequal,
         mmc_lending.lending,
     )
-    claims: list[Claim] = []
-    for i, step in enumerate(steps):
-        claims += step(folder, seed)
-        if progress is not None:
-            progress(i + 1, len(steps))
-    write_claims(folder / "claims.csv", claims)
-    return claims
+    return run_steps(folder, seed, steps, progress)
 
 
 def schemes() -> dict[str, CodedPlan]:

@@ -8,7 +8,7 @@ import numpy as np
 from echelon import plots
 from echelon.arrays import FloatArray
 from echelon.papers import stream_five, stream_hundred
-from echelon.papers.claims import Claim, told, verdict, write_claims, write_csv
+from echelon.papers.claims import Claim, run_steps, told, verdict, write_csv
 from echelon.papers.stream_workers import example2
 from echelon.prediction import predict
 from echelon.schemes import any_k, split_rows
@@ -30,13 +30,7 @@ def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], Non
         stream_hundred.figures6_7,
         stream_hundred.table2,
     )
-    claims: list[Claim] = []
-    for i, step in enumerate(steps):
-        claims += step(folder, seed)
-        if progress is not None:
-            progress(i + 1, len(steps))
-    write_claims(folder / "claims.csv", claims)
-    return claims
+    return run_steps(folder, seed, steps, progress)
 
 
 def _example2(folder: Path, seed: int) -> list[Claim]:
