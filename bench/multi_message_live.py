@@ -36,8 +36,8 @@ def report() -> str:
         f"Twelve emulated processes, one pace a round of {1e3 * SHIFT_S:g} ms + Exp(mean {1e3 / RATE:g} ms) a twelfth "
         "of the data (times 1 to 3 where workers differ), softmax regression on digits, "
         f"{ITERATIONS} iterations, the first left out; ± is one standard error. Wanted: within 7 % of the "
-        "prediction, and weights equal to a single process's to 1e-8. Messages and kB are those received up to completion, a round.\n\n"
-        + markdown_table(columns, rows)
+        "prediction, and weights equal to a single process's to 1e-8. Messages and kB are those received up to "
+        "completion, a round.\n\n" + markdown_table(columns, rows)
     )
 
 
