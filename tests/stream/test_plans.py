@@ -7,6 +7,8 @@ import echelon as ec
 from echelon import schemes
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
+from echelon.stream import read_record
+from echelon.stream.recorded import tasks_seen
 
 LIMIT_S = 60.0
 PLANS = {
@@ -130,3 +132,18 @@ def test_a_journal_resumes_a_job_with_its_plan(tmp_path):
     with ec.Stream("threads", workers=6, journal=tmp_path / "jobs.db") as stream:
         (done,) = list(stream.deliveries())
     assert done.result["at"] == pytest.approx(plain(6)["at"], rel=1e-10)
+
+
+def test_a_record_of_a_run_with_a_plan_knows_its_rows_and_every_message(tmp_path):
+    plan = PLANS["uncoded"]()
+    with ec.Stream("threads", workers=6, record=tmp_path / "run") as stream:
+        done = stream.submit(job(plan)).delivery(LIMIT_S)
+    record = read_record(tmp_path / "run")
+    assert sum(len(seen.messages) for seen in record.rounds) == done.messages
+    for seen in record.rounds:
+        assert seen.rows == {p: [(task.slot, task.row) for task in lane] for p, lane in enumerate(plan.lanes)}
+        assert len(seen.recovered) == len(plan.slots)
+        assert max(seen.recovered) <= seen.end - seen.start + 3e-6  # each is rounded to a microsecond
+    finished = [task for task in tasks_seen(record) if task.finished]
+    assert len(finished) == done.messages
+    assert all(task.cost == 1.0 for task in finished)
