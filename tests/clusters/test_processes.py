@@ -51,15 +51,17 @@ def test_closing_leaves_no_process_and_no_descriptor():
     assert descriptors() == before
 
 
-def test_closing_does_not_wait_for_a_long_task():
+def test_closing_does_not_wait_for_a_task_that_never_ends(tmp_path):
+    gate = works.Gate(tmp_path)
     cluster = ProcessCluster(1)
     desk = Desk(cluster)
     (worker,) = desk.start(1)
     (pid,) = cluster.pids().values()
-    cluster.load(1, works.Scaled(seconds=3600))
+    cluster.load(1, works.Scaled(gate=gate))
     cluster.broadcast(1, 1, 0.0)
     cluster.assign(worker, 1, tasks(0))
     cluster.close()
+    gate.close()
     assert not alive(pid)
 
 

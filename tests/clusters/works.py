@@ -1,27 +1,48 @@
 """Work for the tests of clusters: importable, so that worker processes find it."""
 
 import os
-import time
 
 import numpy as np
 
 
 class Scaled:
-    """Row r combines parts r and r + 1 with weights 1 and 2; part p is p + state, as an array of some size."""
+    """Row r combines parts r and r + 1 with weights 1 and 2; part p is p + state, as an array of some size.
 
-    def __init__(self, size=3, seconds=0.0):
-        self.size, self.seconds = size, seconds
+    With a gate, every part first waits for its token there.
+    """
+
+    def __init__(self, size=3, gate=None):
+        self.size, self.gate = size, gate
 
     def row(self, slot, row):
         return (row, row + 1), np.array([1.0, 2.0])
 
     def part(self, state, part):
-        if self.seconds:
-            time.sleep(self.seconds)
+        if self.gate is not None:
+            self.gate.pass_one()
         return np.full(self.size, part + float(np.sum(state)))
 
     def expected(self, state, row):
         return np.full(self.size, 3 * row + 2 + 3 * float(np.sum(state)))
+
+
+class Gate:
+    """A named pipe with a token for every part that may be computed: workers wait there, wherever they run."""
+
+    def __init__(self, folder):
+        self.path = str(folder / "gate")
+        os.mkfifo(self.path)
+        self.held = os.open(self.path, os.O_RDWR)  # as long as somebody could write, readers wait
+
+    def let_through(self, parts):
+        os.write(self.held, b"." * parts)
+
+    def pass_one(self):
+        with open(self.path, "rb", buffering=0) as pipe:
+            pipe.read(1)
+
+    def close(self):
+        os.close(self.held)
 
 
 class Plain:

@@ -1,5 +1,3 @@
-import csv
-
 import numpy as np
 import pytest
 
@@ -7,6 +5,7 @@ from echelon.papers import stream, stream_five, stream_hundred
 from echelon.papers.claims import NOT_ENOUGH_DATA, NOT_REPRODUCED, REPRODUCED, table
 from echelon.papers.stream_workers import example2 as printed
 from echelon.papers.stream_workers import hundred, strong_five, weak_five
+from tests.papers.tables import rows_of
 
 FILES = ["claims.csv", "figures6_7.csv", "figure4_jobs.csv"]
 FILES += [f"{name}.{kind}" for name in ("example2", "table2") for kind in ("csv", "png")]
@@ -57,8 +56,7 @@ def test_the_verdicts_that_are_known_beforehand(outcome):
 def test_tables_of_claims_hold_them_all(outcome):
     folder, claims, _ = outcome
     assert table(claims).row_count == len(claims)
-    with (folder / "claims.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["claim"] for row in csv.DictReader(file)] == [claim.claim for claim in claims]
+    assert [row["claim"] for row in rows_of(folder, "claims")] == [claim.claim for claim in claims]
 
 
 def test_no_column_of_a_table_hides_another(outcome):

@@ -124,12 +124,7 @@ class SumWork:
         partial: Callable[[Any, Any], Any],
         chunks: Chunks,
     ) -> None:
-        self._rows: list[list[tuple[tuple[int, ...], NumberArray]]] = []
-        for code, names in zip(codes, parts, strict=True):
-            held = zip(code.matrix, code.support, strict=True)
-            self._rows.append(
-                [(tuple(names[i] for i in np.flatnonzero(some).tolist()), row[some]) for row, some in held]
-            )
+        self._rows = rows_of(codes, parts)
         self._partial, self._chunks = partial, chunks
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:

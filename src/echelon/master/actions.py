@@ -52,7 +52,7 @@ class Purge:
 class Stop:
     """A slot is recovered while others are not: whoever still computes for it may stop.
 
-    Only where that leaves nobody with other work in the round: a lane of several slots goes on as it was planned.
+    Slots that share planned lanes with others are never stopped: such lanes go on as they were planned.
     """
 
     round: int

@@ -3,12 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
-
 from echelon.codes import Code, CountTracker, Tracker, tracker
 from echelon.master.actions import Assign
 from echelon.plan import Plan, Task
-from echelon.schemes.coded_plan import LEAST
+from echelon.schemes.coded_plan import lane_tasks
 
 Row = tuple[int, int]  # slot and row
 
@@ -145,14 +143,7 @@ class Collection:
         """Return the tasks of rows that a worker computes one after another, having computed nothing of them yet."""
         if not self.codes or self.codes[slot].precoded:
             return [self._task((slot, row)) for row in rows]
-        tasks: list[Task] = []
-        computed = np.zeros(self.codes[slot].support.shape[1], dtype=bool)
-        for row in rows:
-            needed = self.codes[slot].support[row]
-            fresh = int(np.count_nonzero(needed & ~computed))
-            tasks.append(Task(slot=slot, row=row, cost=max(LEAST, float(fresh))))
-            computed |= needed
-        return tasks
+        return lane_tasks(self.codes, [range(code.parts) for code in self.codes], [(slot, row) for row in rows])
 
     def _task(self, at: Row) -> Task:
         """Return the task of a row that stands alone, at the cost that its code says or the largest that is planned."""
