@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from bench import (
+    block_layers,
     block_live,
     code_errors,
     code_speed,
@@ -12,6 +13,7 @@ from bench import (
     multi_message_live,
     multi_message_speed,
     planning_speed,
+    products,
     stream_speed,
 )
 from bench.results import replace_section
@@ -26,6 +28,8 @@ REPORTS = {
     "Live: runs": live_runs.report,
     "Live: multi-message schemes": multi_message_live.report,
     "Live: block coordinates": block_live.report,
+    "Live: layers of networks": block_layers.report,
+    "Live: chains of products": products.report,
 }
 
 

@@ -1,5 +1,5 @@
 import echelon as ec
-from echelon import codes, delays, schemes, simulation, splits, theory
+from echelon import codes, delays, schemes, simulation, splits, stragglers, theory
 
 
 def test_public_names_change_only_on_purpose():
@@ -7,6 +7,8 @@ def test_public_names_change_only_on_purpose():
         "ArgumentError",
         "Arrivals",
         "BlockJob",
+        "ChainResult",
+        "ChainSearch",
         "ClusterError",
         "CompletionPrediction",
         "CompletionResult",
@@ -18,6 +20,7 @@ def test_public_names_change_only_on_purpose():
         "Job",
         "JobFailed",
         "LinearJob",
+        "MatmulStream",
         "NoClosedForm",
         "NotDecodable",
         "Plan",
@@ -44,16 +47,20 @@ def test_public_names_change_only_on_purpose():
         "delays",
         "jobs",
         "master",
+        "optimise_chain",
         "optimise_multi_message",
         "plan_law",
         "predict",
+        "products",
         "read_profile",
         "schemes",
         "simulate",
+        "simulate_chain",
         "simulate_law",
         "simulation",
         "split_rows",
         "splits",
+        "stragglers",
         "theory",
         "timeline",
         "write_profile",
@@ -61,7 +68,7 @@ def test_public_names_change_only_on_purpose():
 
 
 def test_every_public_name_exists_and_has_a_docstring():
-    for module in (ec, codes, delays, schemes, simulation, splits, theory):
+    for module in (ec, codes, delays, schemes, simulation, splits, stragglers, theory):
         for name in module.__all__:
             item = getattr(module, name)
             if callable(item):

@@ -14,7 +14,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from echelon import codes, delays, schemes, simulation, splits, theory
+from echelon import codes, delays, schemes, simulation, splits, stragglers, theory
+from echelon.chain_search import ChainSearch, optimise_chain
 from echelon.errors import (
     ArgumentError,
     ClusterError,
@@ -32,13 +33,23 @@ from echelon.pool import add_until_stable
 from echelon.prediction import CompletionPrediction, Prediction, plan_law, predict
 from echelon.profile import Arrivals, Job, Profile, Speeds, Worker
 from echelon.schemes import split_rows
-from echelon.simulation import CompletionResult, StreamResult, closed_loop, simulate, simulate_law, timeline
+from echelon.simulation import (
+    ChainResult,
+    CompletionResult,
+    StreamResult,
+    closed_loop,
+    simulate,
+    simulate_chain,
+    simulate_law,
+    timeline,
+)
 from echelon.splits import Split
 from echelon.tune import algorithm1, best_code, code_grid
 
 if TYPE_CHECKING:
-    from echelon import blocks, clusters, jobs, master
+    from echelon import blocks, clusters, jobs, master, products
     from echelon.jobs import BlockJob, LinearJob, SumJob
+    from echelon.products import MatmulStream
     from echelon.stream import Delivery, Handle, JobFailed, Stream
 
 __version__ = "0.1.0"
@@ -51,11 +62,13 @@ _LATER = {
     "Handle": "echelon.stream",
     "JobFailed": "echelon.stream",
     "LinearJob": "echelon.jobs",
+    "MatmulStream": "echelon.products",
     "Stream": "echelon.stream",
     "SumJob": "echelon.jobs",
     "clusters": "echelon.clusters",
     "jobs": "echelon.jobs",
     "master": "echelon.master",
+    "products": "echelon.products",
 }
 
 
@@ -74,6 +87,8 @@ __all__ = [
     "ArgumentError",
     "Arrivals",
     "BlockJob",
+    "ChainResult",
+    "ChainSearch",
     "ClusterError",
     "CompletionPrediction",
     "CompletionResult",
@@ -85,6 +100,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "LinearJob",
+    "MatmulStream",
     "NoClosedForm",
     "NotDecodable",
     "Plan",
@@ -111,16 +127,20 @@ __all__ = [
     "delays",
     "jobs",
     "master",
+    "optimise_chain",
     "optimise_multi_message",
     "plan_law",
     "predict",
+    "products",
     "read_profile",
     "schemes",
     "simulate",
+    "simulate_chain",
     "simulate_law",
     "simulation",
     "split_rows",
     "splits",
+    "stragglers",
     "theory",
     "timeline",
     "write_profile",

@@ -1,6 +1,7 @@
 """The plan of a round: slots that must be recovered, and lanes of tasks, one lane a worker.
 
-A slot is recovered when `threshold` distinct rows of it have arrived; the round ends when every slot is.
+A slot is recovered when `threshold` distinct rows of it have arrived; the round ends when every slot is, unless the
+plan has an `Ending` of its own.
 """
 
 from collections.abc import Sequence
@@ -20,12 +21,14 @@ class Slot:
 
     alone: rows that are enough by themselves, such as the plain sum beside coded ones.
     counting: whether fewer than `threshold` of the others never are.
+    known: rows that came in rounds before and tell nothing new.
     """
 
     rows: int
     threshold: int
     alone: tuple[int, ...] = ()
     counting: bool = True
+    known: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         checks.whole("rows", self.rows, least=1)
@@ -49,9 +52,35 @@ class Task:
     cost: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """When a round ends that leaves some of its slots to later rounds (sequential, sections 2.1 and 3).
+
+    due: slots that must be recovered.
+    limits: pairs of lanes and a number: at most so many of these lanes may be left undone.
+    tolerance: mu; the round goes on until 1 + mu times what the first lane took that was done.
+
+    It ends earlier where nothing is left to wait for: every lane is done. A lane is done when each of its rows has
+    arrived or belongs to a slot that is recovered.
+    """
+
+    due: tuple[int, ...] = ()
+    limits: tuple[tuple[tuple[int, ...], int], ...] = ()
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.number("tolerance", self.tolerance, least=0)
+        for lanes, most in self.limits:
+            checks.whole("limits", most, least=0)
+            for lane in lanes:
+                checks.whole("limits", lane, least=0)
+
+
 @dataclass(frozen=True)
 class Plan:
     """Slots and lanes: everything a round needs, with the true cost of every task.
+
+    ending: when the round ends, where that is not when every slot is recovered.
 
     >>> plan = Plan([Slot(rows=3, threshold=2)], [[Task(slot=0, row=0), Task(slot=0, row=1)], [Task(slot=0, row=2)]])
     >>> plan.counts.tolist(), plan.tasks
@@ -60,10 +89,14 @@ class Plan:
 
     slots: tuple[Slot, ...]
     lanes: tuple[tuple[Task, ...], ...]
+    ending: Ending | None
 
-    def __init__(self, slots: Sequence[Slot], lanes: Sequence[Sequence[Task]]) -> None:
+    def __init__(
+        self, slots: Sequence[Slot], lanes: Sequence[Sequence[Task]], *, ending: Ending | None = None
+    ) -> None:  # fmt: skip
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "lanes", tuple(tuple(lane) for lane in lanes))
+        object.__setattr__(self, "ending", ending)
         if not self.slots or not self.lanes:
             raise ArgumentError("slots, lanes: empty is not allowed; a plan needs a slot and a lane at least")
         planned: list[set[int]] = [set() for _ in self.slots]
@@ -73,11 +106,19 @@ class Plan:
                     raise ArgumentError(f"lanes[{p}]: {task} is not allowed; there is no such slot or row")
                 checks.number(f"lanes[{p}]: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
-        for s, (slot, rows) in enumerate(zip(self.slots, planned, strict=True)):
+        for s in range(len(self.slots)) if ending is None else self._checked_due(ending):
+            slot, rows = self.slots[s], planned[s]
             if len(rows) < slot.threshold and not rows & set(slot.alone):
                 raise ArgumentError(
                     f"slots[{s}]: {len(rows)} planned rows are not allowed; must reach threshold {slot.threshold}"
                 )
+
+    def _checked_due(self, ending: Ending) -> tuple[int, ...]:
+        for slot in ending.due:
+            checks.whole("ending: due", slot, least=0, most=len(self.slots) - 1)
+        for lane in (lane for lanes, _ in ending.limits for lane in lanes):
+            checks.whole("ending: limits", lane, least=0, most=len(self.lanes) - 1)
+        return ending.due
 
     @cached_property
     def counts(self) -> IntArray:

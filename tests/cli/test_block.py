@@ -44,6 +44,66 @@ def test_unequal_workers_of_a_profile_are_planned_from_draws(run):
     assert "Sampled; standard error" in run("block", EXAMPLE, "--coordinates", 1000)[1]
 
 
+@pytest.fixture
+def layers(tmp_path):
+    """Write costs of layers; return the file's name."""
+
+    def write(text, name="layers.toml"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+COSTS = "forward = 0.1\ndeltas = [0.1, 0]\nweights = [1, 2]"
+PACE = ("--workers", 8, "--shift", 0.1, "--rate", 1, "--work", 8, "--coordinates", 1)
+
+
+def test_layers_get_levels_and_a_sentence(run, layers):
+    said = json.loads(run("block", "--layers", layers(COSTS), *PACE, "--json")[1])
+    assert set(said) == {"levels", "expected", "single", "uncoded", "one_block", "why"}
+    assert said["levels"] == [0, 7]
+    assert said["one_block"] is False
+    assert said["expected"] == pytest.approx(1.48757, rel=1e-5)
+    code, out, _ = run("block", "--layers", layers(COSTS), *PACE)
+    assert code == 0
+    assert "stragglers tolerated" in out
+    assert "2 blocks at levels 0, 7 save 17 %" in out
+
+
+def test_layers_come_as_json_too_and_one_block_is_said_to_be_best(run, layers):
+    costs = layers('{"forward": 2, "deltas": [1, 0], "weights": [1, 1]}', "layers.json")
+    said = json.loads(run("block", "--layers", costs, *PACE, "--json")[1])
+    assert said["one_block"] is True
+    assert said["expected"] == said["single"]
+    assert "One block at level 7 is best" in run("block", "--layers", costs, *PACE)[1]
+
+
+def test_many_layers_are_said_to_be_climbed(run, layers):
+    costs = f"forward = 0.1\ndeltas = {[0] * 12}\nweights = {[1] * 12}"
+    assert "found by climbs from several starts" in run("block", "--layers", layers(costs), *PACE)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("forward = 1", "must have the keys forward, deltas, weights, and no other"),
+        ("forward = ", "layers.toml: "),
+        (COSTS + "\nbias = 1", "and no other"),
+        (COSTS.replace("0]", "1]"), "layers.toml: deltas[1]: 1.0 is not allowed; must be 0"),
+    ],
+)
+def test_a_mistake_in_the_costs_of_layers_is_named_with_its_file(run, layers, text, said):
+    code, _, err = run("block", "--layers", layers(text), *PACE)
+    assert code == 2
+    assert said in err.replace("\n", " ")
+
+
+def test_layers_that_are_not_there_or_have_a_method_are_refused(run, layers):
+    assert "can't be read" in run("block", "--layers", "nowhere.toml", *PACE)[2]
+    assert "not allowed with --layers" in run("block", "--layers", layers(COSTS), "--method", "t", *PACE)[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -47,6 +47,11 @@ def test_costs_of_coordinates_are_shares_of_a_chunks_gradient():
     assert [task.cost for task in plan.lanes[0]] == pytest.approx([0.75, 3 * 0.25])
 
 
+def test_the_cost_of_every_task_can_be_given():
+    plan = block_coordinate(3, [1, 0, 2], tasks=[0.5, 2.0])
+    assert all([task.cost for task in lane] == [0.5, 2.0] for lane in plan.lanes)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -59,6 +64,9 @@ def test_costs_of_coordinates_are_shares_of_a_chunks_gradient():
         ({"levels": [0, 3]}, r"levels\[1\]"),
         ({"sizes": [1, 1, 1], "costs": [1.0, 2.0]}, "costs: must be 3 finite numbers > 0"),
         ({"sizes": [1, 1, 1], "costs": [1.0, 2.0, 0.0]}, "costs: must be 3 finite numbers > 0"),
+        ({"sizes": [1, 1, 1], "costs": [1.0] * 3, "tasks": [1.0] * 3}, "costs, tasks: one of them may be given"),
+        ({"sizes": [1, 0, 1], "tasks": [1.0] * 3}, "tasks: 3 given; must be 2, one a block"),
+        ({"sizes": [1, 0, 1], "tasks": [1.0, 0.0]}, r"tasks\[1\]: 0.0 is not allowed"),
     ],
 )
 def test_what_makes_no_blocks_is_refused(arguments, said):

@@ -8,6 +8,9 @@ worker n + 1 subsets of the data. `METHODS` finds the partition x, each called a
     lp           any laws or recorded times, by draws; slow links, a cap on storage
     t, f         closed forms, at once for any N
 
+Layers of a network can't be cut, and redundancy costs them forward and delta passes, too: `optimise_layers` finds their
+levels from measured `LayerCosts`.
+
 >>> from echelon.delays import ShiftedExponential
 >>> law = ShiftedExponential(shift=50.0, rate=1e-3)
 >>> best = METHODS["exact"](20, 20_000, law, 2.5)  # block, section VI: M b / N = 50 / 20
@@ -20,6 +23,8 @@ from collections.abc import Callable
 from echelon.blocks.baselines import baselines, ferdinand, single_block, tandon, uncoded
 from echelon.blocks.closed_forms import equalised, optimise_f, optimise_t, x_f, x_t
 from echelon.blocks.exact import optimise_exact
+from echelon.blocks.layer_costs import LayerCosts
+from echelon.blocks.layers import LayerLevels, levels_by_cost, optimise_layers
 from echelon.blocks.linear_program import optimise_lp
 from echelon.blocks.order_statistics import order_harmonic_means, order_means
 from echelon.blocks.partition import Partition, blocks_of, levels, rounded, runtime_of, runtime_of_levels
@@ -36,6 +41,8 @@ METHODS: dict[str, Callable[..., Partition]] = {
 
 __all__ = [
     "METHODS",
+    "LayerCosts",
+    "LayerLevels",
     "Partition",
     "Runtime",
     "baselines",
@@ -44,8 +51,10 @@ __all__ = [
     "expected_runtime",
     "ferdinand",
     "levels",
+    "levels_by_cost",
     "optimise_exact",
     "optimise_f",
+    "optimise_layers",
     "optimise_lp",
     "optimise_subgradient",
     "optimise_t",

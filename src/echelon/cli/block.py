@@ -1,13 +1,16 @@
 """`echelon block`: how much redundancy for how many coordinates of a gradient."""
 
+import tomllib
 from collections.abc import Sequence
+from dataclasses import fields
+from json import loads as parse_json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from echelon import checks
-from echelon.blocks import METHODS, Partition, baselines
+from echelon.blocks import METHODS, LayerCosts, LayerLevels, Partition, baselines, optimise_layers
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.delays import Delay, ShiftedExponential, task_laws
@@ -40,15 +43,30 @@ def block(
             show_default=False,
         ),
     ] = None,
+    layers: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with what the layers of a network cost, in the order of back-propagation: forward, deltas and "
+            "weights, TOML or JSON. Finds their levels; the whole gradient of a chunk takes as long as that of all "
+            "coordinates.",
+            show_default=False,
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Partition the coordinates of a gradient into blocks of rising redundancy, and say what that gains."""
     law, count = _law(file, workers, rate, shift)
+    unit = checks.number("work", work, above=0) / count
+    if layers is not None:
+        if method is not None:
+            raise ArgumentError(f"method: {method!r} is not allowed with --layers; their levels are found by a search")
+        whole = unit * checks.whole("coordinates", coordinates, least=1)
+        _tell_layers(optimise_layers(count, read_layer_costs(layers), law, whole), json)
+        return
     alike = isinstance(law, Delay)
     chosen = checks.one_of("method", method or ("exact" if alike else "lp"), METHODS)
     if not alike and chosen not in _FOR_ALL_LAWS:
         raise ArgumentError(f"method: {chosen!r} needs workers that are all alike; use {' or '.join(_FOR_ALL_LAWS)}")
-    unit = checks.number("work", work, above=0) / count
     found = METHODS[chosen](count, coordinates, law, unit)
     others = baselines(count, coordinates, law, unit) if isinstance(law, Delay) else {}
     if json:
@@ -75,6 +93,42 @@ def _law(
         return ShiftedExponential(shift=shift, rate=rate), checks.whole("workers", workers, least=1)
     laws = task_laws(read_profile(file))
     return (laws[0] if all(law == laws[0] for law in laws) else laws), len(laws)
+
+
+def read_layer_costs(path: Path) -> LayerCosts:
+    """Return the costs in a TOML or JSON file with the keys forward, deltas and weights, and no other."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        costs = parse_json(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise ArgumentError(f"{path}: can't be read: {error.strerror}") from None
+    except ValueError as error:  # not UTF-8, not TOML or not JSON
+        raise ArgumentError(f"{path}: {error}") from None
+    keys = [field.name for field in fields(LayerCosts)]
+    if not isinstance(costs, dict) or sorted(costs) != sorted(keys):
+        raise ArgumentError(f"{path}: must have the keys {', '.join(keys)}, and no other")
+    try:
+        return LayerCosts(**costs)
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error}") from None
+
+
+def _tell_layers(found: LayerLevels, json: bool) -> None:
+    if json:
+        keys = ("levels", "expected", "single", "uncoded", "one_block", "why")
+        print_json({key: getattr(found, key) for key in keys})
+        return
+    rows = [[str(layer), str(level)] for layer, level in enumerate(found.levels)]
+    print_table("Levels of layers", ["layer, the last of the network first", "stragglers tolerated"], rows)
+    times = {"these levels": found.expected, "single": found.single, "uncoded": found.uncoded}
+    rows = [
+        [name, f"{time:,.6g}", "" if time is found.expected else f"{show(100 * (1 - found.expected / time), 1)} %"]
+        for name, time in times.items()
+    ]
+    print_table("Expected time of a gradient", ["scheme", "time", "gain of the levels"], rows)
+    out.print(found.why[0].upper() + found.why[1:] + ".")
+    if not found.exhaustive:
+        out.print("The ways to give levels are too many to look at all: found by climbs from several starts.")
 
 
 def _show(found: Partition, others: dict[str, Partition]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from echelon.clusters.base import Cluster, Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.base import Attached, Cluster, Down, Message, Report, Trouble, Up, Work
 from echelon.clusters.processes import ProcessCluster
 from echelon.clusters.threads import ThreadCluster
 
@@ -13,6 +13,7 @@ CLUSTERS: dict[str, Callable[..., Cluster]] = {
 
 __all__ = [
     "CLUSTERS",
+    "Attached",
     "Cluster",
     "Down",
     "Message",

@@ -1,6 +1,7 @@
 """What a cluster is to a driver: it takes work, states and lanes, and reports what happens. As narrow as it can be."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +17,14 @@ class Work(Protocol):
 
     def part(self, state: Any, part: int) -> Any:
         """Return the result of a part: an array, or dicts, lists and tuples of arrays."""
+
+
+class Attached(ABC):
+    """A state whose parts also need what was loaded under other keys."""
+
+    @abstractmethod
+    def attach(self, find: Callable[[int], Any]) -> None:
+        """Take, on the worker, what returns the thing that was loaded under a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +75,15 @@ Report = Up | Down | Message | Trouble
 
 
 class Cluster(Protocol):
-    """Where lanes are executed. One thread drives it; only `wake` and `kill` may be called from others."""
+    """Where lanes are executed. One thread drives it; only `pack`, `release`, `wake` and `kill` are for any thread."""
 
     workers: int
 
-    def load(self, key: int, work: Work) -> None:
-        """Make a job's work known to all workers, those that come later included."""
+    def pack(self, value: Any) -> Any:
+        """Return a copy of a value, ready to be loaded at once: it has a `value` of its own, to be read only."""
+
+    def load(self, key: int, work: Any) -> None:
+        """Make a job's work, or what was packed, known to all workers, those that come later included."""
 
     def unload(self, key: int) -> None:
         """Forget a job's work, and the memory of its results."""

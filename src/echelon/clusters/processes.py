@@ -22,7 +22,7 @@ from typing import Any
 
 from echelon import checks, trees
 from echelon.clusters import frames, memory, shipping
-from echelon.clusters.base import Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.base import Down, Message, Report, Trouble, Up
 from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import paces
 from echelon.errors import ClusterError
@@ -71,7 +71,7 @@ class ProcessCluster:
         self._epoll.register(self._woken, select.EPOLLIN)
         self._handles: dict[int, Mailbox] = {}  # by descriptor
         self._numbers: dict[int, Mailbox] = {}
-        self._works: dict[int, tuple[int, bytes]] = {}  # descriptor and frame
+        self._works: dict[int, tuple[shipping.Packed, bytes]] = {}  # and the frame that announces it
         self._state: tuple[int, int, bytes, list[tuple[int, int]]] = (0, 0, b"", [])
         self._buffer = memoryview(bytearray(frames.FRAME))
         self._start: float | None = None
@@ -198,29 +198,26 @@ class ProcessCluster:
 
     # work, states, lanes
 
-    def load(self, key: int, work: Work) -> None:
-        """Put a job's work into a memory of its own and tell all workers where it lies."""
+    def pack(self, value: Any) -> shipping.Packed:
+        """Put a value into a memory of its own."""
+        return shipping.Packed(value)
+
+    def load(self, key: int, work: Any) -> None:
+        """Put a job's work into a memory of its own, where it is not in one yet, and tell all workers where it lies."""
         if key in self._works:
             self.unload(key)
-        pickled, beside = shipping.pack(work)
-        places, size = shipping.place(beside, len(pickled))
-        descriptor = memory.create("echelon-work", size)
-        with memory.attach(descriptor, size) as shared:
-            shared[: len(pickled)] = pickled
-            for (at, nbytes), buffer in zip(places, beside, strict=True):
-                shared[at : at + nbytes] = buffer
-        self._works[key] = descriptor, frames.pack_load(key, len(pickled), places)
+        packed = work if isinstance(work, shipping.Packed) else self.pack(work)
+        self._works[key] = packed, frames.pack_load(key, packed.pickled, packed.places)
         for handle in self._numbers.values():
             self._send_work(handle, key)
 
     def _send_work(self, handle: Mailbox, key: int) -> None:
-        descriptor, frame = self._works[key]
-        handle.send(0, frame, [os.dup(descriptor)])
+        packed, frame = self._works[key]
+        handle.send(0, frame, [os.dup(packed.descriptor)])
 
     def unload(self, key: int) -> None:
         """Forget a job's work; its memory is gone when the last worker has forgotten it, too."""
-        descriptor, _ = self._works.pop(key)
-        os.close(descriptor)
+        del self._works[key]
         for handle in self._numbers.values():
             handle.send(0, frames.pack_short(frames.UNLOAD, 0, key))
         self._states.forget()
@@ -372,7 +369,5 @@ class ProcessCluster:
             handle.discard()
         self._epoll.close()
         for descriptor in (self._woken, self._wake, self._board_fd, self._state_fd):
-            os.close(descriptor)
-        for descriptor, _ in self._works.values():
             os.close(descriptor)
         self._handles, self._numbers, self._works = {}, {}, {}

@@ -4,12 +4,16 @@ Only the master pickles and only its own workers unpickle. Memory-mapped arrays 
 """
 
 import io
+import mmap
+import os
 import pickle
 from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
 import numpy as np
+
+from echelon.clusters.memory import create
 
 ALIGN = 64
 _BESIDE = 4096  # bytes from which an array is put beside the pickle
@@ -72,6 +76,45 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
     stream = io.BytesIO()
     _Pickler(stream, protocol=5, buffer_callback=keep_inside).dump(value)
     return stream.getvalue(), beside
+
+
+class Packed:
+    """A value in an anonymous file of its own, which can be loaded under any key; gone with its last owner.
+
+    >>> Packed(np.arange(3)).value.tolist()
+    [0, 1, 2]
+    """
+
+    def __init__(self, value: Any) -> None:
+        pickled, beside = pack(value)
+        self.pickled = len(pickled)
+        self.places, size = place(beside, len(pickled))
+        self.descriptor = create("echelon-work", size)
+        _write(self.descriptor, memoryview(pickled), 0)
+        for (at, _), buffer in zip(self.places, beside, strict=True):
+            _write(self.descriptor, buffer, at)
+
+    @property
+    def value(self) -> Any:
+        """The value, whose large arrays lie in the file."""
+        return open_packed(self.descriptor, self.pickled, self.places)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+def _write(descriptor: int, buffer: memoryview, at: int) -> None:
+    """Write all of a buffer; in half the time that it takes to map the file and copy, which meets every page anew."""
+    while buffer:
+        written = os.pwrite(descriptor, buffer, at)
+        buffer, at = buffer[written:], at + written
+
+
+def open_packed(descriptor: int, pickled: int, places: Sequence[tuple[int, int]]) -> Any:
+    """Return what lies in the file of a `Packed`."""
+    memory = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    return unpack(memoryview(memory)[:pickled], memory, places)
 
 
 def place(beside: Sequence[memoryview], start: int) -> tuple[Buffers, int]:

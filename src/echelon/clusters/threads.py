@@ -6,12 +6,14 @@ Python code takes turns, so nothing gets faster; but rounds, purges and losses a
 import logging
 import time
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
 from echelon.arrays import NumberArray
-from echelon.clusters.base import Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.base import Attached, Down, Message, Report, Trouble, Up, Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.pace import Pace, paces
 from echelon.plan import Task
@@ -39,7 +41,7 @@ class ThreadCluster:
         self.over = 0
         self.stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self.reports: SimpleQueue[Report | None] = SimpleQueue()
-        self._works: dict[int, Work] = {}
+        self._works: dict[int, Any] = {}
         self._state: tuple[int, int, Any] = (0, 0, None)
         self._threads: dict[int, _Worker] = {}
         self._next = 0
@@ -53,9 +55,13 @@ class ThreadCluster:
         self._next += 1
         worker.thread.start()
 
-    def load(self, key: int, work: Work) -> None:
+    def pack(self, value: Any) -> "_Packed":
+        """Copy a value."""
+        return _Packed(deepcopy(value))
+
+    def load(self, key: int, work: Any) -> None:
         """Keep a job's work: threads share it."""
-        self._works[key] = work
+        self._works[key] = work.value if isinstance(work, _Packed) else work
 
     def unload(self, key: int) -> None:
         """Forget a job's work."""
@@ -64,6 +70,8 @@ class ThreadCluster:
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Set what the parts of a round are computed from."""
         self._state = round, key, state
+        if isinstance(state, Attached):
+            state.attach(self._works.__getitem__)
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         """Append tasks to a worker's lane."""
@@ -119,6 +127,11 @@ class ThreadCluster:
             worker.thread.join(_GRACE_S)
             if worker.thread.is_alive():
                 log.warning("%s is still at a part that does not end; it is left to itself", worker.thread.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    value: Any
 
 
 class _Worker(LaneWorker):

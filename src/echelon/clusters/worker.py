@@ -11,7 +11,7 @@ from typing import Any
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters import frames, shipping
-from echelon.clusters.base import Work
+from echelon.clusters.base import Attached, Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach
 from echelon.clusters.pace import Pace
@@ -92,17 +92,18 @@ class ProcessWorker(LaneWorker):
         if not pickled:  # too long for a frame: it is the first of the buffers
             (at, size), *places = places
             pickled = memoryview(self._states)[at : at + size]
-        return self._work(lane.key), shipping.unpack(pickled, self._states, places)
+        state = shipping.unpack(pickled, self._states, places)
+        if isinstance(state, Attached):
+            state.attach(self._work)
+        return self._work(lane.key), state
 
-    def _work(self, key: int) -> Work:
-        """Return a job's work, made from shared memory when it is first asked for."""
+    def _work(self, key: int) -> Any:
+        """Return a job's work, or what else was loaded, made from shared memory when it is first asked for."""
         known = self._works[key]
         if not isinstance(known, tuple):
             return known
-        descriptor, pickled, buffers = known
-        memory = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-        work: Work = shipping.unpack(memoryview(memory)[:pickled], memory, buffers)
-        os.close(descriptor)
+        work: Work = shipping.open_packed(*known)
+        os.close(known[0])
         self._works[key] = work
         return work
 

@@ -5,7 +5,7 @@ from numpy.random import Generator
 
 from echelon.arrays import IntArray
 from echelon.codes.decoder import Decoder
-from echelon.codes.products import ProductCode, checked_blocks, product_code
+from echelon.codes.products import ProductCode, checked_blocks, plain_first
 
 _LIMIT = 3000.0  # eps of float32 times this, and a little for the sums: errors stay below 1e-3
 _DRAWS, _SETS = 4, 30  # draws that compete, and sets of rows that they are measured on
@@ -33,9 +33,7 @@ def _draw(x: int, y: int, rows: int, rng: Generator) -> ProductCode:
     # rows of one length, that of the plain ones: a short one would be mostly noise
     left /= np.linalg.norm(left, axis=1, keepdims=True)
     right /= np.linalg.norm(right, axis=1, keepdims=True)
-    left = np.concatenate([np.repeat(np.eye(x), y, axis=0), left])
-    right = np.concatenate([np.tile(np.eye(y), (x, 1)), right])
-    return product_code(left, right, (x, 1, y), x * y, systematic=x * y, limit=_LIMIT)
+    return plain_first(left, right, x, y, _LIMIT)
 
 
 def _worst(code: ProductCode, sets: list[IntArray]) -> float:

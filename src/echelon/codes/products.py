@@ -5,6 +5,7 @@ X is cut into x by z blocks and Y into z by y. Row i is the product of ``left[i]
 ``left[i] ⊗ right[i]``. What is wanted, block (a, d) of X Y, is the sum over b of X[a, b] Y[b, d].
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray, NumberArray
 from echelon.codes.base import Code
-from echelon.codes.combine import apply_rows
-from echelon.codes.decoder import Decoder
+from echelon.codes.combine import apply_rows, combine, inexact
+from echelon.codes.decoder import Decoder, Weights
 from echelon.errors import ArgumentError, NotDecodable
 
 _NOISE = 1e8  # amplification beyond which half of all digits are lost
@@ -52,6 +53,87 @@ class ProductCode(Code):
         _, height, width = recovered.shape
         blocks = xp.permute_dims(xp.reshape(recovered, (x, y, height, width)), (0, 2, 1, 3))
         return xp.reshape(blocks, (x * height, y * width))[: shape[0], : shape[1]]
+
+
+def coded_factor(matrix: NumberArray, weights: NumberArray, down: int, across: int) -> NumberArray:
+    """Return one combination of a matrix's blocks, down by across of them, row by row; NumPy only.
+
+    A plain block that needs no filling up with zeros is a view. Otherwise blocks are read where they lie, each once.
+
+    >>> coded_factor(np.arange(6.0).reshape(3, 2), np.array([1.0, -1.0]), 2, 1).tolist()
+    [[-4.0, -4.0], [2.0, 3.0]]
+    """
+    matrix = inexact(matrix)
+    height, width = -(-matrix.shape[0] // down), -(-matrix.shape[1] // across)
+    used = np.flatnonzero(weights).tolist()
+    if len(used) == 1 and weights[used[0]] == 1:
+        i, j = divmod(used[0], across)
+        block = matrix[i * height : (i + 1) * height, j * width : (j + 1) * width]
+        if block.shape == (height, width):
+            return block
+    if np.iscomplexobj(weights) and not np.iscomplexobj(matrix):
+        parts = [
+            coded_factor(matrix, np.ascontiguousarray(part), down, across) for part in (weights.real, weights.imag)
+        ]
+        return parts[0] + 1j * parts[1]
+    narrow = weights.astype(matrix.dtype).reshape(down, across)
+    total = np.empty((height, width), dtype=matrix.dtype)
+    if across == 1:
+        _blocks_along(matrix, narrow[:, 0], 0, total)
+        return total
+    _blocks_along(matrix[:height], narrow[0], 1, total)
+    for i in range(1, down):
+        more = np.empty_like(total)
+        _blocks_along(matrix[i * height : (i + 1) * height], narrow[i], 1, more)
+        total += more
+    return total
+
+
+def _blocks_along(matrix: NumberArray, weights: NumberArray, axis: int, out: NumberArray) -> None:
+    """Write the combination of the blocks that a matrix has along one axis; they are as large as `out`, or cut short.
+
+    Up to where the last block ends all of them are there, and beyond all but the last: each of the two is one product
+    of the weights with a view of the matrix, row by row.
+    """
+    size, whole = out.shape[axis], matrix.shape[axis]
+    count = -(-whole // size)
+    end = whole - (count - 1) * size
+    if axis == 1 and len(matrix) < len(out):
+        out[len(matrix) :] = 0
+        out = out[: len(matrix)]
+    for some, target, blocks in (
+        (matrix, out[:end] if axis == 0 else out[:, :end], count),
+        (matrix[end:] if axis == 0 else matrix[:, end:], out[end:] if axis == 0 else out[:, end:], count - 1),
+    ):
+        if not blocks or not target.size:
+            target[...] = 0
+            continue
+        strides = (matrix.strides[0], size * matrix.strides[axis], matrix.strides[1])
+        view = np.lib.stride_tricks.as_strided(some, (target.shape[0], blocks, target.shape[1]), strides)
+        np.matmul(weights[:blocks], view, out=target)
+
+
+def assemble_product(
+    code: ProductCode, weights: Weights, messages: Sequence[NumberArray], shape: tuple[int, int], *, real: bool = True
+) -> NumberArray:
+    """Return a product of this shape from the messages of some rows, in the order of the weights; NumPy only.
+
+    Blocks that are messages themselves are written straight to their place. real: whether the factors are, so that
+    messages of a complex code amount to real numbers.
+    """
+    x, _, y = code.blocks
+    height, width = -(-shape[0] // x), -(-shape[1] // y)
+    flat = [message.reshape(-1) for message in messages]
+    summed = combine(weights.matrix, flat) if len(weights.solved) else ()
+    solved = dict(zip(weights.solved.tolist(), summed, strict=True))
+    out = np.empty(shape, dtype=flat[0].real.dtype if real else flat[0].dtype)
+    for k in range(x * y):
+        i, j = divmod(k, y)
+        target = out[i * height : (i + 1) * height, j * width : (j + 1) * width]
+        value = solved[k] if k in solved else flat[weights.copied[k]]
+        value = value.reshape(height, width)[: target.shape[0], : target.shape[1]]
+        target[...] = value.real if real else value
+    return out
 
 
 def _cut(matrix: Any, down: int, across: int) -> Any:
@@ -99,6 +181,13 @@ def product_code(
     )
     _refuse_if_noisy(code)
     return code
+
+
+def plain_first(left: NumberArray, right: NumberArray, x: int, y: int, limit: float) -> ProductCode:
+    """Return the code of all plain products of blocks, followed by products of these combinations (z = 1)."""
+    left = np.concatenate([np.repeat(np.eye(x), y, axis=0), left])
+    right = np.concatenate([np.tile(np.eye(y), (x, 1)), right])
+    return product_code(left, right, (x, 1, y), x * y, systematic=x * y, limit=limit)
 
 
 def _refuse_if_noisy(code: Code) -> None:

@@ -1,8 +1,8 @@
 """What streams compute. A new kind of job is one file: it says its code, its work and its step."""
 
-from echelon.jobs.base import IterativeJob
+from echelon.jobs.base import IterativeJob, RoundJob
 from echelon.jobs.blocks import BlockJob
 from echelon.jobs.linear import LinearJob
 from echelon.jobs.sums import SumJob
 
-__all__ = ["BlockJob", "IterativeJob", "LinearJob", "SumJob"]
+__all__ = ["BlockJob", "IterativeJob", "LinearJob", "RoundJob", "SumJob"]

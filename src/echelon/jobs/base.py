@@ -7,9 +7,10 @@ from typing import Any
 from numpy.random import Generator
 
 from echelon import checks
-from echelon.clusters import Work
-from echelon.codes import Code
+from echelon.clusters import Cluster, Message, Work
+from echelon.codes import Code, Weights
 from echelon.errors import ArgumentError
+from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 
 
@@ -71,6 +72,38 @@ class IterativeJob(ABC):
         if self.iterations is not None and iteration >= self.iterations:
             return True
         return self.until is not None and bool(self.until(state))
+
+
+class RoundJob(IterativeJob):
+    """A job that plans each of its rounds itself, from what came of those before. All of its slots have one code."""
+
+    by_slot = True
+
+    def __init__(self, *, name: str | None, tolerance: float | None) -> None:
+        super().__init__(state=None, iterations=None, until=self._never, name=name, tolerance=tolerance)
+
+    @staticmethod
+    def _never(state: Any) -> bool:
+        return False
+
+    @abstractmethod
+    def open(self, cluster: Cluster) -> Plan:
+        """Return the plan of the next round, with a lane for every place, and load what it needs."""
+
+    @abstractmethod
+    def held(self, slot: int) -> Sequence[int]:
+        """Return the rows of a slot that came in rounds before."""
+
+    @abstractmethod
+    def close(self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights]) -> bool:
+        """Take over the messages of a round, by slot and row, and the weights of slots that are recovered.
+
+        Return whether that was the last round.
+        """
+
+    def step(self, state: Any, recovered: Any) -> Any:
+        """Never asked: `close` takes what came."""
+        raise AssertionError("a job of rounds takes no steps")
 
 
 def checked_function(name: str, value: Any) -> Any:

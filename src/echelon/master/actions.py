@@ -61,7 +61,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Every slot is recovered: let the job take its step; answer with `Updated` or `Failed`."""
+    """The round has all it must have: let the job take its step; answer with `Updated` or `Failed`."""
 
     job: int
     round: int

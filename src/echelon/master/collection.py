@@ -5,10 +5,9 @@ from collections.abc import Iterable
 
 from echelon.codes import Code, CountTracker, Tracker, tracker
 from echelon.master.actions import Assign
+from echelon.master.ending import EndRule, Row
 from echelon.plan import Plan, Task
 from echelon.schemes.coded_plan import lane_tasks
-
-Row = tuple[int, int]  # slot and row
 
 KILLS = 20  # workers that one row may take with it before its job is given up
 
@@ -16,11 +15,13 @@ KILLS = 20  # workers that one row may take with it before its job is given up
 class Collection:
     """The rows of one round. Nothing here knows of jobs.
 
-    start: when the round began. sent: parts that a worker's messages took it, and when the last of them came.
+    start: when the round began. rule: when it ends, where that is not when every slot is recovered.
+    sent: parts that a worker's messages took it, and when the last of them came.
     """
 
     def __init__(self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0) -> None:
         self.round, self.plan, self.codes, self.start = round, plan, codes, start
+        self.rule = None if plan.ending is None else EndRule(plan, start)
         self.sent: dict[int, tuple[float, float]] = {}
         self.costs: dict[tuple[int, int, int], float] = {}  # of what was given, by worker, slot and row
         lanes = [{task.slot for task in lane} for lane in plan.lanes]
@@ -56,12 +57,14 @@ class Collection:
             self.given[task.slot, task.row] += 1
         return Assign(worker, self.round, listed)
 
-    def receive(self, slot: int, row: int) -> bool:
+    def receive(self, slot: int, row: int, now: float) -> bool:
         """Take in a row; return whether it is new and its slot, not recovered before, can be now."""
         at = (slot, row)
         if at in self.received:
             return False
         self.received.add(at)
+        if self.rule is not None:
+            self.rule.arrived(at, now)
         self.refused[slot] = False  # this may be the row that was waited for
         for worker in self.holders.pop(at, ()):
             # a holder may be lost by now, or hold the row twice
@@ -74,12 +77,21 @@ class Collection:
         if cost is not None:
             self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + cost, now
 
-    def settle(self, slot: int) -> bool:
+    def over(self) -> bool:
+        """Return whether the round has what it must have, and nothing is left to wait for."""
+        if self.rule is None:
+            return all(self.recovered)
+        coming = any(not self.recovered[slot] for lane in self.pending.values() for slot, _ in lane)
+        return self.rule.over(self.recovered, coming)
+
+    def settle(self, slot: int, now: float) -> bool:
         """Take note that a slot is recovered; return whether some still work on it and may stop.
 
         Lanes that were planned to serve several slots go on as they were planned.
         """
         self.recovered[slot] = True
+        if self.rule is not None:
+            self.rule.settled(slot, now)
         if slot in self._mixed:
             return False
         working = False
@@ -107,9 +119,11 @@ class Collection:
         return self._lacking(set())
 
     def _lacking(self, held: set[Row]) -> list[Task]:
-        wanted: list[Task] = []
-        for slot, done in enumerate(self.recovered):
-            if done:
+        lanes = [] if self.rule is None else self.rule.lacking(held)
+        wanted = [self._task(at) for at in lanes]
+        held = held.union(lanes)
+        for slot in range(len(self.recovered)) if self.rule is None else self.rule.ending.due:
+            if self.recovered[slot]:
                 continue
             trial = self._new_tracker(slot)
             enough = False
@@ -137,7 +151,8 @@ class Collection:
         return all(at in self.received for at in self._rows(slot))
 
     def _rows(self, slot: int) -> list[Row]:
-        return [(slot, row) for row in range(self.plan.slots[slot].rows)]
+        known = set(self.plan.slots[slot].known)
+        return [(slot, row) for row in range(self.plan.slots[slot].rows) if row not in known]
 
     def chained(self, slot: int, rows: Iterable[int]) -> list[Task]:
         """Return the tasks of rows that a worker computes one after another, having computed nothing of them yet."""
@@ -150,8 +165,9 @@ class Collection:
         slot, row = at
         if self.codes and not self.codes[slot].precoded:
             return Task(slot=slot, row=row, cost=float(self.codes[slot].cost(row)))
-        planned = [task for lane in self.plan.lanes for task in lane if (task.slot, task.row) == at]
-        return max(planned, key=lambda task: task.cost) if planned else Task(slot=slot, row=row)
+        planned = [task for lane in self.plan.lanes for task in lane if task.slot == slot]
+        same = [task for task in planned if task.row == row] or planned
+        return Task(slot=slot, row=row, cost=max((task.cost for task in same), default=1.0))
 
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
         """Give each task to the living worker with the least to do, and not to one that holds it already.

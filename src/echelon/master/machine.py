@@ -71,6 +71,7 @@ class Master:
         self.collection: Collection | None = None
         self.attempt = 0
         self.moved = False  # whether a message came since the timer was set
+        self.ripening = False  # whether the timer is set for the end of the round
         self.lend = False
         self.last_job = -1
         self._moves: dict[type, Callable[[Any], list[Action]]] = {
@@ -152,7 +153,7 @@ class Master:
         self.phase = Phase.COLLECTING
         self.collection = Collection(event.round, event.plan, event.codes, event.time)
         self.lend = event.lend
-        self.attempt, self.moved = 0, False
+        self.attempt, self.moved, self.ripening = 0, False, False
         actions: list[Action] = [
             self.collection.give(worker, lane)
             for worker, lane in zip(event.workers, event.plan.lanes, strict=True)
@@ -175,18 +176,37 @@ class Master:
         if not collection.knows(slot, event.row) or (slot, event.row) in collection.received:
             return []
         self.moved = True
-        if not collection.receive(slot, event.row):
-            return []
-        return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]
+        if collection.receive(slot, event.row, event.time):
+            return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]
+        return [] if collection.rule is None else self._wait_or_end(collection, event.time)
 
     def _recovered(self, event: Recovered) -> list[Action]:
         collection = self.collection
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
-        idle = collection.settle(event.slot)
-        if not all(collection.recovered):
-            stop: list[Action] = [Stop(self.round, event.slot)] if idle else []
-            return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
+        idle = collection.settle(event.slot, event.time)
+        if collection.over():
+            return self._end_round()
+        stop: list[Action] = [Stop(self.round, event.slot)] if idle else []
+        if collection.rule is not None:
+            return [*stop, *self._wait_or_end(collection, event.time)]
+        return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
+
+    def _wait_or_end(self, collection: Collection, now: float) -> list[Action]:
+        """End a round that has all it waits for, or have the clock end one that has what it must have.
+
+        It is always the clock, even if the time has come: what arrives at the same moment counts, too.
+        """
+        rule = collection.rule
+        assert rule is not None
+        if collection.over():
+            return self._end_round()
+        if self.ripening or rule.ripe_at is None or not rule.met(collection.recovered):
+            return []
+        self.ripening = True
+        return [SetTimer(max(rule.ripe_at, now), self.round, self.attempt)]
+
+    def _end_round(self) -> list[Action]:
         assert self.job is not None
         self.phase, self.collection = Phase.UPDATING, None
         return [Purge(self.round), Update(self.job, self.round)]
@@ -202,7 +222,8 @@ class Master:
             )
             return self._end(Outcome.FAILED, text)
         collection.refused[event.slot] = True
-        return self._mend(collection)
+        mended = self._mend(collection)
+        return mended if collection.rule is None else [*mended, *self._wait_or_end(collection, event.time)]
 
     def _updated(self, event: Updated) -> list[Action]:
         if event.round != self.round or self.phase is not Phase.UPDATING:
@@ -235,6 +256,8 @@ class Master:
             _, slot, row = event.at
             text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died; it is given up"
             return self._end(Outcome.FAILED, text)
+        if self.collection.over():  # nobody is left to wait for
+            return self._end_round()
         return self._mend(self.collection)
 
     def _mend(self, collection: Collection) -> list[Action]:
@@ -251,6 +274,8 @@ class Master:
         stale = event.round != self.round or event.attempt != self.attempt
         if stale or self.phase is not Phase.COLLECTING or self.collection is None or not self.workers:
             return []
+        if self.ripening:
+            return self._end_round()
         if self.moved:
             self.moved = False
             return [self._timer(event.time)]

@@ -11,9 +11,17 @@ from echelon.schemes.fractional_repetition import fractional_repetition
 from echelon.schemes.gradient_coding import gradient_coding
 from echelon.schemes.lagrange import lagrange
 from echelon.schemes.multi_message import multi_message
+from echelon.schemes.sequential import (
+    Sequential,
+    diagonal_interleaved,
+    improved_diagonal_interleaved,
+    polynomial_products,
+    uncoded_products,
+)
 from echelon.schemes.sliding_window import sliding_window
 from echelon.schemes.splitting import RULES, split_rows
 from echelon.schemes.uncoded_multi_message import uncoded_multi_message
+from echelon.schemes.window import RoundPlan, Window
 
 SCHEMES: dict[str, Callable[..., Plan]] = {
     "any_k": any_k,
@@ -27,19 +35,35 @@ SCHEMES: dict[str, Callable[..., Plan]] = {
     "uncoded_multi_message": uncoded_multi_message,
 }
 
+# schemes whose plan for a round depends on the rounds before: a `Window` makes the plans
+CHAINS: dict[str, Callable[..., Sequential]] = {
+    "diagonal_interleaved": diagonal_interleaved,
+    "improved_diagonal_interleaved": improved_diagonal_interleaved,
+    "polynomial_products": polynomial_products,
+    "uncoded_products": uncoded_products,
+}
+
 __all__ = [
+    "CHAINS",
     "RULES",
     "SCHEMES",
     "BlockPlan",
     "CodedPlan",
+    "RoundPlan",
+    "Sequential",
+    "Window",
     "any_k",
     "block_coordinate",
     "coded_rows",
+    "diagonal_interleaved",
     "fractional_repetition",
     "gradient_coding",
+    "improved_diagonal_interleaved",
     "lagrange",
     "multi_message",
+    "polynomial_products",
     "sliding_window",
     "split_rows",
     "uncoded_multi_message",
+    "uncoded_products",
 ]

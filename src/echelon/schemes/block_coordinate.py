@@ -30,12 +30,15 @@ def block_coordinate(
     *,
     levels: Sequence[int] | IntArray | None = None,
     costs: Sequence[float] | FloatArray | None = None,
+    tasks: Sequence[float] | FloatArray | None = None,
 ) -> BlockPlan:
     """Return the plan in which the coordinates of block n tolerate n stragglers, on as many chunks as workers.
 
     sizes: x_0, …, x_{N-1}, how many coordinates are at each level of redundancy; or
     levels: the level s_l of each coordinate, which must not fall (block, (6) and (7)).
     costs: what each coordinate costs on a chunk, relative to the others; 1 each by default.
+    tasks: instead, what the task of each block with coordinates in it costs, where that is not (n + 1) times its share:
+    layers of a network need forward and delta passes as well (`blocks.LayerCosts.tasks`).
 
     Workers go through the blocks in order, and send each when it is done. A block of level n is computed on n + 1
     chunks, and any N - n workers give it. A cost of 1 is the whole gradient of one chunk, so that a worker's lane costs
@@ -48,11 +51,18 @@ def block_coordinate(
     checks.whole("workers", workers, least=1, most=MOST_WORKERS)
     counts = _counts(workers, sizes, levels)
     ends = np.cumsum(counts)
-    shares = _shares(costs, int(ends[-1]))
     used = np.flatnonzero(counts).tolist()
     blocks = [slice(int(ends[n] - counts[n]), int(ends[n])) for n in used]
     codes = [reed_solomon(arcs(workers, n + 1), real=True) if n else uncoded(parts=workers) for n in used]
-    lane_costs = [(n + 1) * float(shares[block].sum()) for n, block in zip(used, blocks, strict=True)]
+    if tasks is None:
+        shares = _shares(costs, int(ends[-1]))
+        lane_costs = [(n + 1) * float(shares[block].sum()) for n, block in zip(used, blocks, strict=True)]
+    elif costs is not None:
+        raise ArgumentError("costs, tasks: one of them may be given, and not both")
+    else:
+        lane_costs = [checks.number(f"tasks[{b}]", cost, above=0) for b, cost in enumerate(tasks)]
+        if len(lane_costs) != len(used):
+            raise ArgumentError(f"tasks: {len(lane_costs)} given; must be {len(used)}, one a block that is not empty")
     lanes = [
         [Task(slot=slot, row=worker, cost=cost) for slot, cost in enumerate(lane_costs)] for worker in range(workers)
     ]

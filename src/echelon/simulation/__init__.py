@@ -1,5 +1,6 @@
 """Plans in virtual time: rounds, streams of jobs, timelines, the closed loop."""
 
+from echelon.simulation.chains import ChainResult, simulate_chain
 from echelon.simulation.closed_loop import LoopResult, closed_loop
 from echelon.simulation.completion import CompletionResult, complete
 from echelon.simulation.faults import Faults, random_faults
@@ -12,6 +13,7 @@ from echelon.simulation.virtual import NeverEnds, VirtualCluster, VirtualResult
 
 __all__ = [
     "CONFIDENCE",
+    "ChainResult",
     "CompletionResult",
     "Faults",
     "Interval",
@@ -28,6 +30,7 @@ __all__ = [
     "complete_by_span",
     "random_faults",
     "simulate",
+    "simulate_chain",
     "simulate_law",
     "simulate_stream",
     "timeline",

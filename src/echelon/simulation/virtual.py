@@ -8,11 +8,11 @@ that each has left, and those that were delivered. Everything else that was unde
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 from echelon.codes import Code
 from echelon.errors import EchelonError
@@ -48,6 +48,16 @@ from echelon.simulation.faults import Cancel, Crash, Faults, Incident, Join, Mas
 
 Planner = Callable[[int, int], Plan]  # job and number of workers to a plan
 Times = Callable[[int, int], float]  # place and round to the time of the next task, per unit of cost
+
+
+class Rounds(Protocol):
+    """Plans that depend on the rounds before, with one lane a place."""
+
+    def open(self) -> Plan:
+        """Return the plan of the next round."""
+
+    def close(self, received: Collection[tuple[int, int]], settled: Collection[int]) -> bool:
+        """Take in the rows that came, as (slot, row), and the slots recovered; return whether that was the last."""
 
 
 class NeverEnds(EchelonError):
@@ -108,9 +118,9 @@ class VirtualResult:
 class VirtualCluster:
     """Runs jobs through the master in virtual time.
 
-    planner: the plan for a job on so many workers. times: the next task time of a place. links: one a place.
-    codes: the codes of a plan's slots, where counting rows is not enough. lend: whether workers of recovered slots may
-    help others.
+    planner: the plan for a job on so many workers, or `Rounds`, for one job whose plans depend on what came.
+    times: the next task time of a place. links: one a place. codes: of a plan's slots, where counting rows is not
+    enough. lend: whether workers of recovered slots may help others.
 
     >>> from echelon.schemes import any_k
     >>> any_two = lambda job, workers: any_k([1] * workers, 2)
@@ -121,7 +131,7 @@ class VirtualCluster:
 
     def __init__(
         self,
-        planner: Planner,
+        planner: Planner | Rounds,
         times: Times,
         links: Sequence[float],
         *,
@@ -133,6 +143,7 @@ class VirtualCluster:
     ) -> None:
         self.planner, self.times, self.links, self.codes = planner, times, list(links), codes
         self.faults, self.lend = faults, lend
+        self._settled: set[int] = set()
         self._patience, self._watch = patience, watch
         self._new_master()
         self._heap: list[tuple[float, int, int | None, Callable[[], None]]] = []  # time, serial, life, what happens
@@ -245,18 +256,21 @@ class VirtualCluster:
                     self._pass(worker, partial(self._skip, worker, round, slot))
             case Replan(job=job, round=round, workers=workers):
                 self._opened[round] = self.now
-                plan = self._plans.get((job, len(workers))) or self.planner(job, len(workers))
-                self._plans[job, len(workers)] = plan
+                plan, workers = self._plan(job, workers)
                 self._tell(Planned(self.now, round, plan, workers, self.codes, self.lend))
             case Recover(round=round, slot=slot, rows=rows):
                 assert set(rows) <= self._rows[round, slot], "a row is counted that never came"
                 self.result.recovered.append((round, slot, rows))
                 refused = self.faults is not None and self._more(slot, rows) and self.faults.refuses()
+                if not refused:
+                    self._settled.add(slot)
                 self._tell((Refused if refused else Recovered)(self.now, round, slot))
             case Update(job=job, round=round):
                 self._left[job] -= 1
+                if not callable(self.planner) and self._close(self.planner, round):
+                    self._left[job] = 0
                 self.result.rounds.append((job, round, self._opened.pop(round), self.now))
-                self._rows = {}
+                self._rows, self._settled = {}, set()
                 self._tell(Updated(self.now, round, self._left[job] == 0))
             case Deliver(job=job, outcome=outcome, error=error):
                 self.result.ended.append(Ended(job, self.now, outcome, error))
@@ -264,6 +278,20 @@ class VirtualCluster:
                 self._at(time, partial(self._tell_later, Alarm, round, attempt))
             case Starve():
                 self.result.starved += 1
+
+    def _plan(self, job: int, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
+        """Return a plan and whose its lanes are; those of empty places are nobody's."""
+        if not callable(self.planner):
+            by_place = {self._names[worker].place: worker for worker in workers}
+            plan = self.planner.open()
+            return plan, tuple(by_place.get(place, -1 - place) for place in range(len(plan.lanes)))
+        if (job, len(workers)) not in self._plans:
+            self._plans[job, len(workers)] = self.planner(job, len(workers))
+        return self._plans[job, len(workers)], workers
+
+    def _close(self, rounds: Rounds, round: int) -> bool:
+        received = {(slot, row) for (of, slot), rows in self._rows.items() if of == round for row in rows}
+        return rounds.close(received, self._settled)
 
     def _more(self, slot: int, rows: tuple[int, ...]) -> bool:
         """Return whether a slot has rows that have not arrived."""

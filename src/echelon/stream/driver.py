@@ -17,7 +17,7 @@ from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
 from echelon.codes import Weights, combine
 from echelon.errors import ArgumentError, NotDecodable
-from echelon.jobs import IterativeJob
+from echelon.jobs import IterativeJob, RoundJob
 from echelon.master import (
     Action,
     Alarm,
@@ -209,25 +209,33 @@ class Driver:
                 self.pacing.new_job()
             elif not self.pacing.known:
                 self._tidy()  # the first round is there to be learnt from
+            made = running.job.open(self._cluster) if isinstance(running.job, RoundJob) else running.job.plan
             start = self.now()
             self._cluster.broadcast(round, running.number, running.job.request(running.state))
-            plan, workers = self._plan(running, workers)
+            plan, workers = self._plan(running, workers) if made is None else self._by_place(made, workers)
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
         self._seen = RoundSeen(
             running.number, round, running.iteration, start, loading=loading, plan=plan, workers=workers
         )
-        return Planned(self.now(), round, plan, workers, running.codes, running.job.lend)
+        # the slots of such a job count what is still missing, and not all that its code needs
+        codes = () if isinstance(running.job, RoundJob) else running.codes
+        return Planned(self.now(), round, plan, workers, codes, running.job.lend)
 
-    def _plan(self, running: Running, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
-        """Return the plan of a round and whose its lanes are; lanes go by place, so that a successor takes them over.
+    def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
+        """Return a plan that a job brings and whose its lanes are: by place, so that a successor takes them over.
 
-        It is the job's own, or that for the split which the workers' speeds ask for; those made before are kept.
+        A lane whose place is empty is nobody's: the master shares out what of it is needed.
         """
         by_place = {self.places[worker]: worker for worker in workers}
-        if running.job.plan is not None:
-            # a lane whose place is empty is nobody's: the master shares out what of it is needed
-            return running.job.plan, tuple(by_place.get(p, -1 - p) for p in range(len(running.job.plan.lanes)))
+        return plan, tuple(by_place.get(place, -1 - place) for place in range(len(plan.lanes)))
+
+    def _plan(self, running: Running, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
+        """Return the plan for the split which the workers' speeds ask for, and whose its lanes are.
+
+        Plans that were made before are kept.
+        """
+        by_place = {self.places[worker]: worker for worker in workers}
         places, (code,) = tuple(sorted(by_place)), running.codes
         left, move_cost = running.rounds_left(), running.job.move_cost
         counts = self.pacing.counts(running.number, code, places, left, move_cost)
@@ -242,8 +250,9 @@ class Driver:
         running = self._jobs[self._in_service()]
         message = self._messages[slot, rows[-1]]
         coarsest = max(float(np.finfo(segment.dtype).eps) for segment in message.segments)
+        held = running.job.held(slot) if isinstance(running.job, RoundJob) else ()
         try:
-            weights = running.decoders[slot].weights(rows)
+            weights = running.decoders[slot % len(running.decoders)].weights((*held, *rows))
         except NotDecodable:
             return Refused(self.now(), round, slot)
         error = weights.amplification * coarsest + weights.misfit
@@ -267,12 +276,14 @@ class Driver:
         try:
             running.messages += seen.received
             running.nbytes += seen.nbytes
-            state = running.job.step(running.state, self._combined(running.job))
-            if state is None and running.state is not None:
-                raise ArgumentError("update: returned None; must return the next state")
-            running.state = state
-            running.iteration += 1
-            finished = running.job.finished(running.state, running.iteration)
+            if isinstance(running.job, RoundJob):
+                seen.end = self.now()
+                messages, self._messages = self._messages, {}
+                finished = running.job.close(messages, self._weights)
+                running.iteration += 1
+            else:
+                self._step(running)
+                finished = running.job.finished(running.state, running.iteration)
             for observer in self._observers:
                 observer.stepped(running, finished)
         except Exception:
@@ -281,6 +292,13 @@ class Driver:
             self._drop_messages()
         self._finished_rounds.append(seen)
         return Updated(self.now(), round, finished)
+
+    def _step(self, running: Running) -> None:
+        state = running.job.step(running.state, self._combined(running.job))
+        if state is None and running.state is not None:
+            raise ArgumentError("update: returned None; must return the next state")
+        running.state = state
+        running.iteration += 1
 
     def _combined(self, job: IterativeJob) -> Any:
         """Return what the messages amount to: the sum over slots, a list by slot, or all that the only slot gives."""

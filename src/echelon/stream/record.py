@@ -79,7 +79,9 @@ class Recorder(Observer):
             # not consecutive rows of one slot, as most plans have them
             more = {
                 "rows": rows,
-                "recovered": [round(seen.recovered[slot] - seen.start, 6) for slot in range(len(seen.plan.slots))],
+                "recovered": [
+                    round(seen.recovered.get(slot, seen.end) - seen.start, 6) for slot in range(len(seen.plan.slots))
+                ],
             }
         self._write(
             "round",

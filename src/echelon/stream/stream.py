@@ -16,7 +16,7 @@ from echelon import checks
 from echelon.clusters import Cluster
 from echelon.codes import Code, Decoder
 from echelon.errors import ArgumentError, ClusterError
-from echelon.jobs import IterativeJob
+from echelon.jobs import IterativeJob, RoundJob
 from echelon.master import Cancelled, Outcome
 from echelon.profile import Profile
 from echelon.seeds import place_generator
@@ -36,7 +36,7 @@ PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
 _DECODERS = 256  # that are kept for jobs to come
-_DECODER_LIMIT = 1e12  # the job's tolerance decides, and not the decoder
+_DECODER_LIMIT = 1e12
 
 
 class Stream:
@@ -87,6 +87,7 @@ class Stream:
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
         self._changed = Condition()
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
+        self._silent: set[int] = set()  # those that are not to be among the deliveries
         self._ready: deque[Delivery] = deque()
         self._codes: dict[tuple[type, int], Code] = {}
         self._decoders: dict[Code, Decoder] = {}
@@ -137,6 +138,10 @@ class Stream:
         """How many jobs the journal ever took in, those of earlier runs included; 0 without a journal."""
         return 0 if self._journal is None else self._journal.taken()
 
+    def pack(self, value: Any) -> Any:
+        """Return a copy of a value that workers can be given at once; from any thread."""
+        return self._cluster.pack(value)
+
     def _await_workers(self) -> None:
         """Wait until all workers are there: a first round with only some of them would be a slow one."""
         with self._changed:
@@ -167,8 +172,11 @@ class Stream:
 
     # jobs in
 
-    def submit(self, job: IterativeJob) -> Handle:
-        """Put a job at the end of the queue and return its handle."""
+    def submit(self, job: IterativeJob, *, deliver: bool = True) -> Handle:
+        """Put a job at the end of the queue and return its handle.
+
+        deliver: whether it is to be among the `deliveries`; the handle has its result in any case.
+        """
         if not isinstance(job, IterativeJob):
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be a SumJob, a LinearJob or the like")
         if job.plan is not None and len(job.plan.lanes) != self.workers:
@@ -183,7 +191,7 @@ class Stream:
             # a copy: the job's own state stays as it is, so that it can be submitted again
             state = deepcopy(job.state)
             number = self._journal.submitted(job) if self._journal is not None else self._next
-            return self._enter(number, job, state)
+            return self._enter(number, job, state, deliver=deliver)
 
     def _check_whole(self) -> None:
         if self._broken is not None:
@@ -191,14 +199,16 @@ class Stream:
             raise ClusterError(f"the stream broke down: {self._broken}{what}") from self._broken
 
     def _enter(
-        self, number: int, job: IterativeJob, state: Any, iteration: int = 0, error: float = 0.0
-    ) -> Handle:  # fmt: skip
+        self, number: int, job: IterativeJob, state: Any, iteration: int = 0, error: float = 0.0, deliver: bool = True
+    ) -> Handle:
         name = f"job {number}" if job.name is None else job.name
         running = Running(number, name, job, *self._coded(job), state, self._driver.now(), iteration, error)
         handle = Handle(number, name, job.iterations, self._cancel)
         handle.iteration = iteration
         with self._changed:
             self._check_whole()
+            if not deliver:
+                self._silent.add(number)
             self._next = max(self._next, number + 1)
             self._handles[number] = handle
         self._driver.order(partial(self._driver.submit, running))
@@ -209,12 +219,16 @@ class Stream:
         with self._coding:
             if job.plan is not None:
                 codes = job.plan.codes
+            elif isinstance(job, RoundJob):
+                codes = (job.code(self.redundancy, place_generator(self.seed, 0)),)
             else:
                 key = (type(job), job.parts)
                 if key not in self._codes:
                     self._codes[key] = job.code(self.redundancy, place_generator(self.seed, 0))
                 codes = (self._codes[key],)
-            decoders = {code: self._decoders.get(code) or Decoder(code, limit=_DECODER_LIMIT) for code in codes}
+            # the job's tolerance decides, and not the decoder; but one that goes on for many rounds can wait for more
+            limit = None if isinstance(job, RoundJob) else _DECODER_LIMIT
+            decoders = {code: self._decoders.get(code) or Decoder(code, limit=limit) for code in codes}
             self._decoders |= decoders
             while len(self._decoders) > max(_DECODERS, len(decoders)):
                 del self._decoders[next(iter(self._decoders))]
@@ -303,8 +317,9 @@ class Stream:
                 running.messages, running.nbytes,
             )  # fmt: skip
             handle.iteration = running.iteration
-            if outcome is not Outcome.CANCELLED:
+            if outcome is not Outcome.CANCELLED and running.number not in self._silent:
                 self._ready.append(delivery)
+            self._silent.discard(running.number)
             self._changed.notify_all()
         # outside of the lock: whoever waits for the future may do anything
         if outcome is Outcome.CANCELLED:

@@ -1,0 +1,92 @@
+"""Factors of products on their way to workers: each travels once, whatever number of mini-tasks it is needed for."""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from echelon.arrays import NumberArray
+from echelon.clusters import Attached
+from echelon.codes import ProductCode
+from echelon.codes.products import coded_factor
+
+KEYS = count(1 << 48)  # far from the numbers of jobs
+
+
+class Factor:
+    """A matrix that workers can read. Made by `MatmulStream.keep`, it may be a factor of many products.
+
+    Later changes of the array that it was made from do not reach it.
+    """
+
+    def __init__(self, packed: Any, *, kept: bool) -> None:
+        self.packed = packed
+        self.shape: tuple[int, int] = packed.value.shape
+        self.dtype: np.dtype[Any] = packed.value.dtype
+        self.key = next(KEYS)
+        self.users = int(kept)  # products that need it, and whoever keeps it
+        self.loaded = False
+
+    def drop(self) -> None:
+        """Let the workers forget it once no product needs it any more."""
+        self.users -= 1
+
+    def __repr__(self) -> str:
+        return f"<factor of shape {self.shape}, {self.dtype}>"
+
+
+class RoundFactors(Attached):
+    """Which factors the slots of a round are made of, and where coded ones lie that the master has made.
+
+    slots: of each slot the keys of its factors, and of what is coded beforehand, each a dict of pairs by row.
+    """
+
+    def __init__(self, slots: Sequence[tuple[int, int, tuple[int, ...]]]) -> None:
+        self._slots = slots
+        self._find: Callable[[int], Any] | None = None
+
+    def attach(self, find: Callable[[int], Any]) -> None:
+        """Take what finds factors by their keys."""
+        self._find = find
+
+    def factors(self, slot: int) -> tuple[NumberArray, NumberArray]:
+        """Return both factors of a slot's product."""
+        assert self._find is not None
+        first, second, _ = self._slots[slot]
+        return self._find(first), self._find(second)
+
+    def coded(self, slot: int, row: int) -> tuple[NumberArray, NumberArray] | None:
+        """Return the coded factors of a row, where the master has made them."""
+        assert self._find is not None
+        for key in self._slots[slot][2]:
+            pair: tuple[NumberArray, NumberArray] | None = self._find(key).get(row)
+            if pair is not None:
+                return pair
+        return None
+
+
+def coded_pair(
+    code: ProductCode, row: int, first: NumberArray, second: NumberArray
+) -> tuple[NumberArray, NumberArray]:  # fmt: skip
+    """Return the coded factors of a row."""
+    x, z, y = code.blocks
+    return coded_factor(first, code.left[row], x, z), coded_factor(second, code.right[row], z, y)
+
+
+class ProductWork:
+    """Mini-tasks: products of coded factors. Part numbers are slot times rows plus row."""
+
+    def __init__(self, code: ProductCode) -> None:
+        self._code = code
+
+    def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
+        """Return the only part of a row."""
+        return (slot * self._code.rows + row,), np.ones(1)
+
+    def part(self, state: RoundFactors, part: int) -> NumberArray:
+        """Return the product of a row's coded factors; those that the master has not made are made here."""
+        slot, row = divmod(part, self._code.rows)
+        first, second = state.coded(slot, row) or coded_pair(self._code, row, *state.factors(slot))
+        result: NumberArray = first @ second
+        return result

@@ -1,0 +1,75 @@
+"""Products that wait for their round, and whether more are about to come: between callers and the driver's thread."""
+
+from collections import deque
+from threading import Condition
+
+from echelon.products.chain import Product
+
+
+class Feed:
+    """The queue of a chain.
+
+    A chain that has nothing to do ends, and the next product begins another one. While a caller is `busy` making the
+    next factors, a round waits for it: a product that just misses its round would be a round late.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._waiting: deque[Product] = deque()
+        self._running = False  # whether a chain is there to take products
+        self._busy = False
+        self._needed: Product | None = None  # what the busy caller can't go on without
+        self._stopped = False
+
+    def put(self, product: Product) -> bool:
+        """Append a product; return whether a chain must be started for it."""
+        with self._changed:
+            self._waiting.append(product)
+            # after the end another chain is asked for, too: that it can't begin is for the caller to know
+            start, self._running = self._stopped or not self._running, True
+            self._changed.notify_all()
+            return start
+
+    def next_product(self) -> Product | None:
+        """Return the next product, or None."""
+        with self._changed:
+            return self._waiting.popleft() if self._waiting else None
+
+    def wait(self, going: bool) -> bool:
+        """Wait while a product is about to come; return whether the chain goes on, else it has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._stopped or not self._coming(going))
+            self._running = not self._stopped and (bool(self._waiting) or going)
+            return self._running
+
+    def _coming(self, going: bool) -> bool:
+        # a caller that needs what only further rounds can give is not waited for
+        stuck = going and self._needed is not None and not self._needed.received
+        return self._busy and not stuck
+
+    def received(self, product: Product) -> None:
+        """Take note that results enough of a product are there."""
+        with self._changed:
+            product.received = True
+            self._changed.notify_all()
+
+    def busy(self, busy: bool, needed: Product | None = None) -> None:
+        """Say whether the next product is being made, and which one's result it takes."""
+        with self._changed:
+            self._busy, self._needed = busy, needed
+            self._changed.notify_all()
+
+    def ended(self) -> bool:
+        """Take note that the chain failed; return whether products wait for another one."""
+        with self._changed:
+            self._running = bool(self._waiting) and not self._stopped
+            return self._running
+
+    def stop(self) -> list[Product]:
+        """Wait for nothing any more, and return what was waiting."""
+        with self._changed:
+            self._stopped = True
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._changed.notify_all()
+            return left

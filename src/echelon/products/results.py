@@ -1,0 +1,45 @@
+"""Results of products, for the function that makes the next pair of factors."""
+
+from collections import deque
+
+from echelon.arrays import NumberArray
+from echelon.products.chain import Product
+from echelon.products.feed import Feed
+
+KEPT = 64  # results that can be looked back on
+
+
+class Results:
+    """``results[i]`` is the product of pair i, waited for if need be; negative i count from the end.
+
+    The last 64 are kept.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._kept: deque[Product] = deque(maxlen=KEPT)
+        self._count = 0
+
+    def append(self, product: Product) -> None:
+        """Take in one more product; for the stream."""
+        self._kept.append(product)
+        self._count += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> NumberArray:
+        number = index + self._count if index < 0 else index
+        if not 0 <= number < self._count:
+            raise IndexError(f"result {index}: only {self._count} pairs were given so far")
+        back = self._count - number
+        if back > len(self._kept):
+            raise IndexError(f"result {index}: only the last {KEPT} are kept")
+        product = self._kept[-back]
+        if not product.future.done():
+            self._feed.busy(True, needed=product)
+            try:
+                return product.future.result()
+            finally:
+                self._feed.busy(True)
+        return product.future.result()

@@ -1,0 +1,216 @@
+"""Chains of products in virtual time, many seeds at once: what DIP, IDIP and their baselines take.
+
+In every round all workers have mini-tasks of the same products, so that counts of results tell everything: when each
+product is recovered, when the round may end, and how many results of it came by then. The rules are those of the
+master (`plan.Ending`); a test holds both to the same times.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import BoolArray, FloatArray, IntArray
+from echelon.delays import Delay, per_worker
+from echelon.errors import ArgumentError
+from echelon.schemes import Sequential
+from echelon.seeds import place_generator
+from echelon.stragglers import Arbitrary, StragglerModel
+
+_NUMBERS = 1 << 22  # times drawn at once
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChainResult:
+    """What chains took.
+
+    durations: of each round, shape (seeds, rounds). loads: work that every worker was given, in the same shape.
+    finished: the round after which each product was there, counted from its first, shape (seeds, products).
+    """
+
+    durations: FloatArray
+    loads: FloatArray
+    finished: IntArray
+
+    @property
+    def times(self) -> FloatArray:
+        """Mean time of a product, by seed."""
+        mean: FloatArray = self.durations.sum(axis=1) / self.finished.shape[1]
+        return mean
+
+    @property
+    def mean(self) -> float:
+        """Mean time of a product."""
+        return float(self.times.mean())
+
+    @property
+    def error(self) -> float:
+        """Standard error of `mean`; not known from a single seed."""
+        return float(self.times.std(ddof=1) / len(self.times) ** 0.5) if len(self.times) > 1 else float("nan")
+
+
+def simulate_chain(
+    scheme: Sequential,
+    law: Delay | Sequence[Delay] | None = None,
+    *,
+    products: int | None = None,
+    loads: Sequence[float] | FloatArray | None = None,
+    paces: FloatArray | None = None,
+    links: Sequence[float] | FloatArray | None = None,
+    seeds: int = 1,
+    seed: int = 1,
+) -> ChainResult:
+    """Return what `products` products take, one begun in each round, in as many independent runs as `seeds`.
+
+    law: of the time that a worker takes for the work of a whole product of load 1, one for all workers or one a worker.
+    paces: such times instead, one a round, as recorded or as made from a pattern of stragglers, shape (rounds, workers)
+        or (seeds, rounds, workers); `products` + delay rounds are needed.
+    loads: what each product costs; 1 each by default. links: delay of each worker's link, paid once a round.
+
+    >>> from echelon.delays import Deterministic, Straggler
+    >>> from echelon.schemes import polynomial_products
+    >>> law = Straggler(base=Deterministic(time=1.0), probability=0.3, slowdown=5.0)
+    >>> found = simulate_chain(polynomial_products(4, x=2, y=1), law, products=1000, seeds=10)
+    >>> round(found.mean, 1)  # 0.6674 in the long run
+    0.7
+    """
+    costs = _costs(products, loads) * scheme.share
+    rounds = len(costs) + scheme.delay
+    runs = checks.whole("seeds", seeds, least=1, most=10**6)
+    if (law is None) == (paces is None):
+        raise ArgumentError("law, paces: one of them must be given, and not both")
+    if paces is not None:
+        given = _checked_paces(paces, rounds, scheme.workers)
+        runs = len(given)
+        times: Iterator[FloatArray] = (given[:, t, :, None] for t in range(rounds))
+    else:
+        assert law is not None
+        times = _drawn(per_worker(law, scheme.workers, "law"), scheme, rounds, runs, seed)
+    late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
+    if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
+        raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one a worker")
+    return _run(scheme, costs, times, late, runs)
+
+
+def _costs(products: int | None, loads: Sequence[float] | FloatArray | None) -> FloatArray:
+    if loads is None:
+        return np.ones(checks.whole("products", products, least=1))
+    values = np.asarray(loads, dtype=np.float64)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
+        raise ArgumentError("loads: must be a row of finite numbers > 0, one a product")
+    if products not in (None, len(values)):
+        raise ArgumentError(f"products: {products!r} is not allowed; must be {len(values)}, as many as loads")
+    return values
+
+
+def _checked_paces(paces: FloatArray, rounds: int, workers: int) -> FloatArray:
+    values = np.asarray(paces, dtype=np.float64)
+    values = values[None] if values.ndim == 2 else values
+    if values.ndim != 3 or values.shape[1] < rounds or values.shape[2] != workers or not np.isfinite(values).all():
+        raise ArgumentError(
+            f"paces: shape {values.shape} given; must be finite times, shape (rounds, {workers}) or (seeds, rounds, "
+            f"{workers}), for {rounds} rounds at least"
+        )
+    if not len(values) or (values <= 0).any():
+        raise ArgumentError("paces: must be > 0")
+    return values
+
+
+def _drawn(laws: list[Delay], scheme: Sequential, rounds: int, runs: int, seed: int) -> Iterator[FloatArray]:
+    """Yield the times of all tasks of a round, shape (seeds, workers, tasks)."""
+    tasks = scheme.delay + scheme.due_tasks(scheme.threshold)
+    rngs = [place_generator(seed, place) for place in range(len(laws))]
+    memories = [law.begin(runs, rng) for law, rng in zip(laws, rngs, strict=True)]
+    chunk = max(1, _NUMBERS // (runs * tasks * len(laws)))
+    for first in range(0, rounds, chunk):
+        count = min(chunk, rounds - first)
+        drawn = np.empty((len(laws), runs, count, tasks))
+        for place, (law, rng) in enumerate(zip(laws, rngs, strict=True)):
+            drawn[place], memories[place] = law.advance(memories[place], (runs, count, tasks), rng)
+        for t in range(count):
+            yield drawn[:, :, t].transpose(1, 0, 2)
+
+
+def _run(
+    scheme: Sequential, costs: FloatArray, times: Iterator[FloatArray], late: FloatArray, runs: int
+) -> ChainResult:  # fmt: skip
+    delay, most = scheme.delay, scheme.due_tasks(scheme.threshold)
+    products, rounds = len(costs), len(costs) + delay
+    # ages of tasks in a lane: the newest product first, and several tasks of the one that is due
+    ages = np.concatenate([np.arange(delay), np.full(most, delay)])
+    missing = np.zeros((runs, delay + 1), dtype=np.int64)  # of the products in the window, by age
+    durations, loads = np.zeros((runs, rounds)), np.zeros((runs, rounds))
+    finished = np.zeros((runs, products), dtype=np.int64)
+    waits = None if scheme.model is None else _Waits(scheme.model, runs, scheme.workers)
+    for t, drawn in zip(range(rounds), times, strict=False):
+        missing = np.concatenate(
+            [np.full((runs, 1), scheme.threshold if t < products else 0), missing[:, :-1]], axis=1
+        )  # fmt: skip
+        window = costs[np.clip(t - np.arange(delay + 1), 0, products - 1)]
+        there = missing[:, ages] > 0
+        due = np.arange(most) < np.ceil(missing[:, delay:] / (scheme.spread if waits is None else 1))
+        there[:, delay:] &= due if waits is None else due[:, :1]
+        work = there * window[ages]
+        arrivals = late[:, None] + np.cumsum(work[:, None] * drawn, axis=2)
+        arrivals[~np.broadcast_to(there[:, None], arrivals.shape)] = np.inf  # no such task
+        recovered = _recovered(arrivals, missing, delay)
+        # a lane is done when each of its results came or is not needed any more
+        needed = np.minimum(arrivals, recovered[:, ages][:, None])
+        lanes = np.where(there[:, None], needed, 0.0).max(axis=2)
+        must = recovered[:, delay]
+        if waits is not None:
+            must = np.maximum(must, waits.until(lanes))
+        end = np.maximum(must, np.minimum((1 + scheme.tolerance) * lanes.min(axis=1), lanes.max(axis=1)))
+        durations[:, t], loads[:, t] = end, work.sum(axis=1)
+        came = (arrivals <= end[:, None, None]).sum(axis=1)
+        left = missing.copy()
+        left[:, :delay] -= came[:, :delay]
+        left[:, delay] -= came[:, delay:].sum(axis=1)
+        over = (missing > 0) & (left <= 0)
+        for age in range(max(0, t - products + 1), min(delay, t) + 1):
+            finished[over[:, age], t - age] = age
+        missing = np.maximum(left, 0)
+        if waits is not None:
+            waits.note(lanes > end[:, None])
+    return ChainResult(durations, loads, finished)
+
+
+def _recovered(arrivals: FloatArray, missing: IntArray, delay: int) -> FloatArray:
+    """Return when the product of each age has what it lacks, if it does in this round; 0 where it lacks nothing."""
+    runs = len(missing)
+    each = np.arange(runs)
+    found = np.zeros((runs, delay + 1))
+    for age in range(delay + 1):
+        some = arrivals[:, :, age] if age < delay else arrivals[:, :, delay:].reshape(runs, -1)
+        some = np.sort(some, axis=1)
+        lacking = missing[:, age]
+        at = some[each, np.clip(lacking, 1, some.shape[1]) - 1]
+        found[:, age] = np.where(lacking == 0, 0.0, np.where(lacking > some.shape[1], np.inf, at))
+    return found
+
+
+class _Waits:
+    """How long each run must wait for its pattern of stragglers to conform to a model."""
+
+    def __init__(self, model: StragglerModel, runs: int, workers: int) -> None:
+        self._model = model
+        self._seen: BoolArray = np.zeros((runs, model.window - 1, workers), dtype=bool)
+
+    def until(self, lanes: FloatArray) -> FloatArray:
+        """Return when few enough lanes are undone, from when each is done, shape (runs, workers)."""
+        if isinstance(self._model, Arbitrary):  # the common case, by the quick way
+            allowed = np.maximum(self._model.count - self._seen.sum(axis=(1, 2)), 0)
+            ordered = np.concatenate([np.zeros((len(lanes), 1)), np.sort(lanes, axis=1)], axis=1)
+            wait: FloatArray = ordered[np.arange(len(lanes)), np.maximum(lanes.shape[1] - allowed, 0)]
+            return wait
+        wait = np.zeros(len(lanes))
+        for i, history in enumerate(self._seen):
+            for workers, most in self._model.limits(history):
+                if most < len(workers):
+                    wait[i] = max(wait[i], np.sort(lanes[i, list(workers)])[len(workers) - most - 1])
+        return wait
+
+    def note(self, stragglers: BoolArray) -> None:
+        """Take note of a round's stragglers, shape (runs, workers)."""
+        self._seen = np.concatenate([self._seen, stragglers[:, None]], axis=1)[:, 1:]

@@ -1,0 +1,19 @@
+"""Networks of torch by layers: what each pass costs, measured, and training whose gradient is recovered layer by layer.
+
+    layers = Layers(model, loss)                                 # loss: a sum over samples
+    costs = layers.measure(chunk)
+    found = echelon.blocks.optimise_layers(workers, costs, law)  # found.why says so where one block is best
+    plan = echelon.schemes.block_coordinate(workers, levels=found.levels, tasks=found.tasks)
+    stream.submit(layers.job(plan=plan, chunks=chunks, rate=1e-3, iterations=100))
+
+Import it by name; `import echelon` alone does not load torch.
+"""
+
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ModuleNotFoundError("echelon.torch needs torch; pip install 'echelon[torch]'", name="torch")
+
+from echelon.torch.layers import Layers
+
+__all__ = ["Layers"]
