@@ -8,6 +8,7 @@ from bench import (
     block_live,
     code_errors,
     code_speed,
+    engines,
     live_runs,
     message_speed,
     multi_message_live,
@@ -30,6 +31,7 @@ REPORTS = {
     "Live: block coordinates": block_live.report,
     "Live: layers of networks": block_layers.report,
     "Live: chains of products": products.report,
+    "Live: Ray and MPI": engines.report,
 }
 
 

@@ -115,11 +115,10 @@ def _schemes(workers: int, delay: int, most: int, waits: list[float]) -> Iterato
     for tolerance in waits:
         for results in range(min(workers, most), most + 1):
             x, y = near_square(results)
-            for spread in range(1, workers + 1):
-                yield (
-                    "dip",
-                    diagonal_interleaved(workers, x=x, y=y, delay=delay, spread=spread, tolerance=tolerance),
-                )
+            # spreads matter little, and shorter delays less: all spreads are tried at the longest delay only
+            choices = [(delay, spread) for spread in range(1, workers + 1)] + [(t, 1) for t in range(1, delay)]
+            for t, spread in choices:
+                yield "dip", diagonal_interleaved(workers, x=x, y=y, delay=t, spread=spread, tolerance=tolerance)
         for kind, model in _models(workers, delay):
             if workers * model.window - model.most <= most:
                 yield kind, improved_diagonal_interleaved(workers, model, tolerance=tolerance)

@@ -52,6 +52,9 @@ class Task:
     cost: float = 1.0
 
 
+TIES = 1e-9  # share by which a wait for stragglers is longer than it says: what comes at its very end counts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """When a round ends that leaves some of its slots to later rounds (sequential, sections 2.1 and 3).

@@ -1,5 +1,6 @@
 """What is particular to worker processes: no orphan, no descriptor and no memory is left behind, ever."""
 
+import gc
 import os
 import select
 import signal
@@ -11,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from echelon.clusters import Down, Message, ProcessCluster, Up
+from echelon.clusters import Down, Message, ProcessCluster, Up, shipping
 from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Arrivals, Job, Profile, Worker
@@ -262,3 +263,21 @@ def test_room_in_a_full_socket_is_watched_for_only_as_long_as_it_is_full():
         assert cluster.poll(0.05) == []
     finally:
         cluster.close()
+
+
+def test_packed_values_are_gone_with_their_last_owner():
+    before = descriptors()
+    packed = [shipping.Packed(np.ones(size)) for size in (3, 5000)]
+    values = [one.value for one in packed]
+    assert descriptors() > before
+    del packed
+    assert [float(value.sum()) for value in values] == [3.0, 5000.0]  # what was opened stays readable
+    del values
+    gc.collect()
+    assert descriptors() == before
+
+
+def test_packed_values_can_not_be_written():
+    value = shipping.Packed(np.ones(5000)).value
+    with pytest.raises(ValueError, match="read-only"):
+        value[0] = 2.0

@@ -4,6 +4,8 @@ import os
 
 import numpy as np
 
+from echelon.clusters import Attached
+
 
 class Scaled:
     """Row r combines parts r and r + 1 with weights 1 and 2; part p is p + state, as an array of some size.
@@ -110,3 +112,24 @@ def uneven(state, part):
 
 def text(state, part):
     return "not a number"
+
+
+class Looked(Attached):
+    """A state that names keys of what was loaded beside the work."""
+
+    def __init__(self, keys):
+        self.keys, self.find = keys, None
+
+    def attach(self, find):
+        self.find = find
+
+
+def added(state, part):
+    """Return the part, plus the sum of all that the state names."""
+    return np.array([part + sum(float(np.sum(state.find(key))) for key in state.keys)])
+
+
+def same_object(state, part):
+    """Return whether a key gives the same object each time it is asked for, and one that can't be written."""
+    first, second = state.find(state.keys[0]), state.find(state.keys[0])
+    return np.array([float(first is second), float(getattr(first, "flags", None) is None or first.flags.writeable)])

@@ -6,10 +6,10 @@ import pytest
 from scipy.integrate import quad
 
 from echelon import optimise
-from echelon.papers import PAPERS, mmc, mmc_beyond, mmc_lending, mmc_unequal
-from echelon.papers.claims import BEYOND, NOT_REPRODUCED, REPRODUCED, table
+from echelon.papers import mmc, mmc_beyond, mmc_lending, mmc_unequal
+from echelon.papers.claims import NOT_REPRODUCED, REPRODUCED
 from echelon.schemes import gradient_coding, multi_message
-from tests.papers.tables import harmonic, rows_of
+from tests.papers.tables import check_claims, check_files, harmonic, rows_of
 
 NAMES = ("figure1", "clustering", "hybrid", "search", "unequal")
 FILES = [f"{name}.{kind}" for name in NAMES for kind in ("csv", "png")]
@@ -37,21 +37,11 @@ def outcome(tmp_path_factory):
 
 
 def test_every_figure_and_table_is_written(outcome):
-    folder, _, told = outcome
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    assert all(path.stat().st_size > 100 for path in folder.iterdir())
-    assert told[-1][0] == told[-1][1]
-    assert PAPERS["mmc"] is mmc.reproduce
+    check_files("mmc", outcome, FILES)
 
 
 def test_every_claim_has_a_verdict_and_a_reason(outcome):
-    folder, claims, _ = outcome
-    assert len(claims) >= 15
-    for claim in claims:
-        assert claim.verdict in {REPRODUCED, NOT_REPRODUCED, BEYOND}
-        assert claim.why
-        assert claim.ours
-    assert table(claims).row_count == len(rows_of(folder, "claims")) == len(claims)
+    check_claims(outcome, least=15)
 
 
 def test_the_verdicts_that_are_known_beforehand(outcome):

@@ -5,7 +5,7 @@ from echelon.papers import stream, stream_five, stream_hundred
 from echelon.papers.claims import NOT_ENOUGH_DATA, NOT_REPRODUCED, REPRODUCED, table
 from echelon.papers.stream_workers import example2 as printed
 from echelon.papers.stream_workers import hundred, strong_five, weak_five
-from tests.papers.tables import rows_of
+from tests.papers.tables import check_claims, check_files, rows_of
 
 FILES = ["claims.csv", "figures6_7.csv", "figure4_jobs.csv"]
 FILES += [f"{name}.{kind}" for name in ("example2", "table2") for kind in ("csv", "png")]
@@ -28,19 +28,11 @@ def outcome(tmp_path_factory):
 
 
 def test_every_figure_and_table_is_written(outcome):
-    folder, _, told = outcome
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    assert all(path.stat().st_size > 100 for path in folder.iterdir())
-    assert told[-1][0] == told[-1][1]
+    check_files("stream", outcome, FILES)
 
 
 def test_every_claim_has_a_verdict_and_a_reason(outcome):
-    _, claims, _ = outcome
-    assert len(claims) >= 12
-    for claim in claims:
-        assert claim.verdict in {REPRODUCED, NOT_REPRODUCED, NOT_ENOUGH_DATA}
-        assert claim.why
-        assert claim.ours
+    check_claims(outcome, least=12)
 
 
 def test_the_verdicts_that_are_known_beforehand(outcome):

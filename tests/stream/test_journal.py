@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.clusters import CLUSTERS
 from echelon.errors import ArgumentError
 from echelon.stream import Journal
+from tests.clusters.kinds import KINDS
 from tests.stream.jobs import STEPS, counted, sum_job, sum_result
 
 JOBS, ITERATIONS = 6, 25
@@ -102,7 +102,7 @@ def test_what_is_no_journal_is_refused(tmp_path):
         Journal(path)
 
 
-@pytest.mark.parametrize("cluster", sorted(CLUSTERS))
+@pytest.mark.parametrize("cluster", KINDS)
 def test_after_kill_9_at_any_moment_nothing_is_lost_and_nothing_delivered_twice(tmp_path, cluster):
     path, log = tmp_path / "journal", tmp_path / "log"
     pauses = np.random.default_rng(1).uniform(0.0, 0.25, 6).tolist()

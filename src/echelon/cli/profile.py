@@ -10,7 +10,7 @@ import typer
 
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
-from echelon.cli.run import ClusterName, Workers, load_jobs
+from echelon.cli.run import Address, ClusterName, Workers, load_jobs
 from echelon.errors import ArgumentError
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
@@ -29,6 +29,7 @@ def profile(
     out_file: Annotated[Path, typer.Option("--out", help="File for the profile, in TOML.", show_default=False)],
     workers: Workers = None,
     cluster: ClusterName = "processes",
+    address: Address = None,
     job: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +47,7 @@ def profile(
     Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
     """
     with TemporaryDirectory() as folder, Stream(
-        cluster, workers=workers, redundancy=1.0, split="uniform", record=Path(folder) / "run"
+        cluster, workers=workers, redundancy=1.0, split="uniform", record=Path(folder) / "run", address=address
     ) as stream:  # fmt: skip
         chosen = _standard_job(stream.workers) if job is None else _first(job)
         if chosen.parts < stream.workers:

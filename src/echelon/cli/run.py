@@ -15,6 +15,7 @@ import typer
 from echelon.cli.console import err, out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.clusters import CLUSTERS
+from echelon.clusters.mpi import join
 from echelon.errors import ArgumentError
 from echelon.files import read_profile
 from echelon.jobs import IterativeJob
@@ -35,6 +36,9 @@ Workers = Annotated[
     typer.Option(help="How many workers; where left out, as many as profiles say or the machine has processors."),
 ]
 ClusterName = Annotated[str, typer.Option("--cluster", metavar="|".join(CLUSTERS), help="Where the workers are.")]
+Address = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Where a Ray cluster is, for --cluster ray; or 'auto'.")
+]
 Scale = Annotated[float, typer.Option(help="Multiply all times of the emulated profile by this.")]
 
 
@@ -42,6 +46,7 @@ def run(
     jobs: Jobs,
     workers: Workers = None,
     cluster: ClusterName = "processes",
+    address: Address = None,
     profile: Annotated[
         Path | None, typer.Option(help="What is known of the workers; without, they are measured.")
     ] = None,
@@ -61,6 +66,8 @@ def run(
 
     Ends with exit code 1 if a job failed.
     """
+    if cluster == "mpi":
+        join()  # rank 0 goes on; the others work for it from here on, and end with it
     if time_scale != 1.0 and emulate is None:
         raise ArgumentError(f"time_scale: {time_scale} is not allowed without --emulate; it scales emulated times")
     if record is not None and journal is not None and journal.exists() and record.exists():
@@ -73,7 +80,7 @@ def run(
     delivered: list[Delivery] = []
     with Stream(
         cluster, workers=workers, redundancy=redundancy, profile=known, emulate=emulated, split=split,
-        record=record, journal=journal, seed=seed,
+        record=record, journal=journal, seed=seed, address=address,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")

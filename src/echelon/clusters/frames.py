@@ -20,6 +20,8 @@ HELLO, RESULT, RAISED = 11, 12, 13
 # of the workers' parent to the master
 ENDED = 21
 
+Frame = bytes | bytearray
+
 _TASK = struct.Struct("<IId")  # slot, row, cost
 _LANE = struct.Struct("<BBxxIQQdQQ")  # kind, has state, tasks, round, key, start, buffers, pickled bytes
 _LOAD = struct.Struct("<BxxxIQQ")  # kind, buffers, key, pickled bytes
@@ -37,7 +39,7 @@ class LaneFrame:
     round: int
     key: int
     start: float
-    state: bytes | None
+    state: Frame | None
     buffers: tuple[tuple[int, int], ...]
     tasks: list[tuple[int, int, float]]  # slot, row, cost
 
@@ -57,7 +59,7 @@ def pack_lane(
     return head + listed + b"".join(_BUFFER.pack(*buffer) for buffer in buffers) + pickled
 
 
-def unpack_lane(frame: bytes) -> LaneFrame:
+def unpack_lane(frame: Frame) -> LaneFrame:
     """Return what `pack_lane` packed."""
     _, has_state, tasks, round, key, start, buffers, pickled = _LANE.unpack_from(frame)
     at = _LANE.size
@@ -80,7 +82,7 @@ def pack_load(key: int, pickled: int, buffers: Sequence[tuple[int, int]]) -> byt
     return _LOAD.pack(LOAD, len(buffers), key, pickled) + b"".join(_BUFFER.pack(*buffer) for buffer in buffers)
 
 
-def unpack_load(frame: bytes) -> tuple[int, int, list[tuple[int, int]]]:
+def unpack_load(frame: Frame) -> tuple[int, int, list[tuple[int, int]]]:
     """Return key, pickled bytes and buffers."""
     _, buffers, key, pickled = _LOAD.unpack_from(frame)
     return key, pickled, [_BUFFER.unpack_from(frame, _LOAD.size + i * _BUFFER.size) for i in range(buffers)]
@@ -91,11 +93,11 @@ def pack_result(round: int, slot: int, row: int, seconds: float, form: bytes, of
     return _RESULT.pack(RESULT, len(form), slot, row, 0, seconds, round, offset) + form
 
 
-def unpack_result(frame: bytes) -> tuple[int, int, int, float, bytes, int, int]:
+def unpack_result(frame: Frame) -> tuple[int, int, int, float, bytes, int, int]:
     """Return round, slot, row, seconds, form, offset in shared memory, and where a payload starts in the frame."""
     _, size, slot, row, _, seconds, round, offset = _RESULT.unpack_from(frame)
     end = _RESULT.size + size
-    return round, slot, row, seconds, frame[_RESULT.size : end], offset, end
+    return round, slot, row, seconds, bytes(frame[_RESULT.size : end]), offset, end
 
 
 def pack_short(kind: int, first: int = 0, second: int = 0) -> bytes:
@@ -103,7 +105,7 @@ def pack_short(kind: int, first: int = 0, second: int = 0) -> bytes:
     return _SHORT.pack(kind, first, second)
 
 
-def unpack_short(frame: bytes) -> tuple[int, int]:
+def unpack_short(frame: Frame) -> tuple[int, int]:
     """Return the two numbers of a frame."""
     _, first, second = _SHORT.unpack_from(frame)
     return first, second
@@ -117,6 +119,6 @@ def pack_raised(round: int, error: str) -> bytes:
     return _SHORT.pack(RAISED, 0, round) + text
 
 
-def unpack_raised(frame: bytes) -> tuple[int, str]:
+def unpack_raised(frame: Frame) -> tuple[int, str]:
     """Return round and traceback."""
     return _SHORT.unpack_from(frame)[2], frame[_SHORT.size :].decode(errors="replace")

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Any
 
 from echelon import checks, trees
-from echelon.clusters import frames, memory, shipping
+from echelon.clusters import blas_threads, frames, memory, shipping
 from echelon.clusters.base import Down, Message, Report, Trouble, Up
 from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import paces
@@ -31,7 +31,6 @@ from echelon.profile import Profile
 
 log = logging.getLogger("echelon.clusters")
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 # large results are copied into shared memory past the cache, where no worker needs them again: nearly twice as quick
 _TUNABLES, _PAST_THE_CACHE = "GLIBC_TUNABLES", "glibc.cpu.x86_non_temporal_threshold=0x100000"
 _BATCH = 64  # frames taken from one worker before the others have their turn
@@ -89,7 +88,7 @@ class ProcessCluster:
 
     def _start_nursery(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = dict(os.environ) | dict.fromkeys(_THREADS, str(self._threads))
+        environment = dict(os.environ) | dict.fromkeys(blas_threads.NAMES, str(self._threads))
         tunables = [environment[_TUNABLES]] if environment.get(_TUNABLES) else []
         environment[_TUNABLES] = ":".join([_PAST_THE_CACHE, *tunables])
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)

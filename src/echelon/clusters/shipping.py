@@ -23,7 +23,11 @@ Buffers = list[tuple[int, int]]
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    by_name = True
+
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, np.memmap) and not self.by_name:
+            return np.asarray(obj).__reduce_ex__(5)
         if isinstance(obj, np.memmap) and obj.filename is not None and obj.mode != "c":
             whole = obj
             while isinstance(whole.base, np.memmap):
@@ -53,8 +57,8 @@ def _array(raw: bytes, char: str, shape: tuple[int, ...]) -> Any:
     return np.frombuffer(raw, char).reshape(shape)
 
 
-def pack(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return a pickle, and the arrays beside it.
+def pack(value: Any, *, by_name: bool = True) -> tuple[bytes, list[memoryview]]:
+    """Return a pickle, and the arrays beside it; `by_name`: memory-mapped ones as the names of their files.
 
     >>> pickled, beside = pack({"weights": np.zeros(1000), "step": 0.1})
     >>> len(pickled) < 300, [len(buffer) for buffer in beside]
@@ -74,7 +78,9 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
         small = value.nbytes < _BESIDE and value.flags.c_contiguous
         return pickle.dumps(_Small(value) if small else value, protocol=5, buffer_callback=keep_inside), beside
     stream = io.BytesIO()
-    _Pickler(stream, protocol=5, buffer_callback=keep_inside).dump(value)
+    pickler = _Pickler(stream, protocol=5, buffer_callback=keep_inside)
+    pickler.by_name = by_name
+    pickler.dump(value)
     return stream.getvalue(), beside
 
 

@@ -176,8 +176,7 @@ class Decoder:
                 "redundancy"
             )
         if self.code.systematic:
-            solved, weights = lost_part_weights(self.code, here)
-            misfit = 0.0
+            solved, weights, misfit = lost_part_weights(self.code, here)
             copied = np.where(here[: self.code.systematic], np.cumsum(here)[: self.code.systematic] - 1, -1)
         else:
             weights, misfit = self._shift(here)

@@ -4,10 +4,13 @@ import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.codes.base import Code
+from echelon.errors import NotDecodable
+
+_SINGULAR = 1e-6  # by how much lost parts may be missed; beyond, the parity rows that arrived do not tell them apart
 
 
-def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray]:
-    """Return the lost parts, and weights over all rows that give them, shape (lost, rows).
+def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray, float]:
+    """Return the lost parts, weights over all rows that give them, shape (lost, rows), and by how much they miss them.
 
     With L the lost parts and A the parity rows that arrived, the parts x_L follow from P[A, L] x_L = y_A - P[A, kept]
     x_kept: a system of the size of what is lost, by weighted least squares over all parity rows that are there.
@@ -18,12 +21,19 @@ def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray
     kept = np.flatnonzero(here[:parts])
     left = np.flatnonzero(here[parts:])
     assert len(lost) <= len(left)
-    weights = np.zeros((len(lost), code.rows))
+    weights, misfit = np.zeros((len(lost), code.rows)), 0.0
     if len(lost):
         # noise of the kept parts enters every parity equation: weighed by its size, the weights are the shortest
         known = parity[np.ix_(left, kept)]
         whiten = np.linalg.inv(np.linalg.cholesky(np.eye(len(left)) + known @ known.T))
-        solve = np.linalg.pinv(whiten @ parity[np.ix_(left, lost)]) @ whiten
+        wanted = parity[np.ix_(left, lost)]
+        solve = np.linalg.pinv(whiten @ wanted) @ whiten
+        misfit = float(np.abs(solve @ wanted - np.eye(len(lost))).max())
+        if not misfit <= _SINGULAR:
+            raise NotDecodable(
+                f"{len(left)} parity rows do not tell {len(lost)} lost parts apart: wait for another row, or choose a "
+                "better conditioned code"
+            )
         weights[:, parts + left] = solve
         weights[:, kept] = -solve @ known
-    return lost, weights
+    return lost, weights, misfit

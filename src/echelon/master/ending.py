@@ -4,7 +4,7 @@ for stragglers has lasted long enough (sequential, section 2.1).
 
 from collections.abc import Iterable
 
-from echelon.plan import Plan
+from echelon.plan import TIES, Plan
 
 Row = tuple[int, int]  # slot and row
 
@@ -35,7 +35,7 @@ class EndRule:
 
     def _ripe(self, now: float) -> float:
         mu = self.ending.tolerance
-        return now if mu == 0 else self._start + (1 + mu) * (now - self._start)
+        return now if mu == 0 else self._start + (1 + mu) * (1 + TIES) * (now - self._start)
 
     def settled(self, slot: int, now: float) -> None:
         """Take note that a slot is recovered: nobody waits for its rows."""

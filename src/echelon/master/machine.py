@@ -274,8 +274,10 @@ class Master:
         stale = event.round != self.round or event.attempt != self.attempt
         if stale or self.phase is not Phase.COLLECTING or self.collection is None or not self.workers:
             return []
-        if self.ripening:
-            return self._end_round()
+        rule = self.collection.rule
+        if self.ripening and rule is not None and rule.ripe_at is not None:
+            # an alarm from before the wait began does not end it
+            return self._end_round() if event.time >= rule.ripe_at else []
         if self.moved:
             self.moved = False
             return [self._timer(event.time)]

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from echelon.papers import block, mmc, stream
+from echelon.papers import block, mmc, sequential, stream
 from echelon.papers.claims import Claim
 
 PAPERS: dict[str, Callable[..., list[Claim]]] = {
     "block": block.reproduce,
     "mmc": mmc.reproduce,
+    "sequential": sequential.reproduce,
     "stream": stream.reproduce,
 }

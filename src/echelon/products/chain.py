@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Message
 from echelon.codes import Code, ProductCode, Weights
 from echelon.codes.products import assemble_product
 from echelon.jobs import RoundJob
 from echelon.plan import Plan
 from echelon.products.factors import KEYS, Factor, ProductWork, RoundFactors, coded_pair
+from echelon.products.future import ProductFuture
 from echelon.schemes import RoundPlan, Window
 
 
@@ -26,18 +26,17 @@ class Product:
     """A product under way.
 
     messages: results that came, by row. ahead: coded factors that are being made for its next round.
-    keys: under which coded factors were loaded. received: whether results enough are there, decoded or not.
+    keys: under which coded factors were loaded.
     """
 
     number: int
     first: Factor
     second: Factor
     load: float
-    future: Future[NumberArray] = field(default_factory=Future)
+    future: ProductFuture
     messages: dict[int, Message] = field(default_factory=dict)
     ahead: Future[Any] | None = None
     keys: list[int] = field(default_factory=list)
-    received: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,7 +74,7 @@ class ChainJob(RoundJob):
         *,
         ahead: bool,
         loaded: list[Factor],
-        tolerance: float | None = None,
+        tolerance: float,
     ) -> None:
         super().__init__(name="products", tolerance=tolerance)
         self._window, self._source, self._pool, self._ahead = window, source, pool, ahead
@@ -166,7 +165,6 @@ class ChainJob(RoundJob):
         used = [product.messages.pop(row) for row in weights.rows.tolist()]
         for message in product.messages.values():
             cluster.release(message)
-        product.received = True
         self._pool.submit(_decoded, self.product_code, weights, used, product, cluster.release)
         self._source.received(product)
 
@@ -179,15 +177,15 @@ class ChainJob(RoundJob):
         for factor in (product.first, product.second):
             factor.users -= 1
         for factor in self._loaded:
-            if factor.users <= 0:
+            if not factor.users and not factor.kept:
                 cluster.unload(factor.key)
                 factor.loaded = False
         self._loaded[:] = [factor for factor in self._loaded if factor.loaded]
 
-    def abandon(self) -> list[Product]:
-        """Give up what is under way after a failure, and return it."""
+    def abandon(self, *, closed: bool) -> list[Product]:
+        """Give up what is under way, and return it; on a cluster that is `closed` nothing is left to tidy up."""
         left, self._products = list(self._products.values()), {}
-        if self._cluster is not None:
+        if self._cluster is not None and not closed:
             for product in left:
                 for message in product.messages.values():
                     self._cluster.release(message)

@@ -20,17 +20,19 @@ class Factor:
     Later changes of the array that it was made from do not reach it.
     """
 
-    def __init__(self, packed: Any, *, kept: bool) -> None:
-        self.packed = packed
-        self.shape: tuple[int, int] = packed.value.shape
-        self.dtype: np.dtype[Any] = packed.value.dtype
+    def __init__(self, packed: Any, owner: object, *, kept: bool) -> None:
+        self.packed, self.owner = packed, owner
+        matrix = packed.value
+        self.shape: tuple[int, int] = matrix.shape
+        self.dtype: np.dtype[Any] = matrix.dtype
         self.key = next(KEYS)
-        self.users = int(kept)  # products that need it, and whoever keeps it
+        self.kept = kept
+        self.users = 0  # products that need it
         self.loaded = False
 
     def drop(self) -> None:
         """Let the workers forget it once no product needs it any more."""
-        self.users -= 1
+        self.kept = False
 
     def __repr__(self) -> str:
         return f"<factor of shape {self.shape}, {self.dtype}>"
@@ -71,6 +73,9 @@ def coded_pair(
 ) -> tuple[NumberArray, NumberArray]:  # fmt: skip
     """Return the coded factors of a row."""
     x, z, y = code.blocks
+    if first.dtype != second.dtype:  # coded in the finer precision of the two
+        common = np.result_type(first, second)
+        first, second = first.astype(common, copy=False), second.astype(common, copy=False)
     return coded_factor(first, code.left[row], x, z), coded_factor(second, code.right[row], z, y)
 
 

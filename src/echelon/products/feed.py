@@ -1,24 +1,26 @@
 """Products that wait for their round, and whether more are about to come: between callers and the driver's thread."""
 
 from collections import deque
-from threading import Condition
+from threading import Condition, get_ident
 
 from echelon.products.chain import Product
+from echelon.products.future import ProductFuture
 
 
 class Feed:
     """The queue of a chain.
 
     A chain that has nothing to do ends, and the next product begins another one. While a caller is `busy` making the
-    next factors, a round waits for it: a product that just misses its round would be a round late.
+    next factors, a round waits for it: a product that just misses its round would be a round late. It is not waited for
+    while it waits itself, for a result that only further rounds can give.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._waiting: deque[Product] = deque()
         self._running = False  # whether a chain is there to take products
-        self._busy = False
-        self._needed: Product | None = None  # what the busy caller can't go on without
+        self._busy: int | None = None  # the thread that makes the next product
+        self._needed: dict[int, ProductFuture] = {}  # what threads wait for
         self._stopped = False
 
     def put(self, product: Product) -> bool:
@@ -43,20 +45,30 @@ class Feed:
             return self._running
 
     def _coming(self, going: bool) -> bool:
-        # a caller that needs what only further rounds can give is not waited for
-        stuck = going and self._needed is not None and not self._needed.received
-        return self._busy and not stuck
+        if self._busy is None:
+            return False
+        needed = self._needed.get(self._busy)
+        return not going or needed is None or needed.received
 
     def received(self, product: Product) -> None:
-        """Take note that results enough of a product are there."""
+        """Take note that results enough of a product are there: they only have to be decoded."""
         with self._changed:
-            product.received = True
+            product.future.received = True
             self._changed.notify_all()
 
-    def busy(self, busy: bool, needed: Product | None = None) -> None:
-        """Say whether the next product is being made, and which one's result it takes."""
+    def busy(self, busy: bool) -> None:
+        """Say whether this thread is making the next product."""
         with self._changed:
-            self._busy, self._needed = busy, needed
+            self._busy = get_ident() if busy else None
+            self._changed.notify_all()
+
+    def needs(self, future: ProductFuture | None) -> None:
+        """Say which result this thread can't go on without."""
+        with self._changed:
+            if future is None:
+                self._needed.pop(get_ident(), None)
+            else:
+                self._needed[get_ident()] = future
             self._changed.notify_all()
 
     def ended(self) -> bool:

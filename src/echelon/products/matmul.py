@@ -21,6 +21,7 @@ from echelon.errors import ArgumentError, ClusterError
 from echelon.products.chain import ChainJob, Product
 from echelon.products.factors import Factor
 from echelon.products.feed import Feed
+from echelon.products.future import ProductFuture
 from echelon.products.results import Results
 from echelon.profile import Profile
 from echelon.schemes import Sequential, Window
@@ -28,6 +29,7 @@ from echelon.stream import Delivery, Stream
 from echelon.stream.stream import PATIENCE_S
 
 Pair = tuple[Any, Any]
+TOLERANCE = 6e-5
 
 
 class MatmulStream:
@@ -37,12 +39,13 @@ class MatmulStream:
     scheme: from `schemes.diagonal_interleaved`, `improved_diagonal_interleaved`, `polynomial_products` or
         `uncoded_products`, for as many workers as the cluster has.
     delay_rounds: T, to make sure that the scheme has it: a product may need the result of the one T + 2 before it.
-    emulate, record, patience_s, progress, seed: as for `Stream`.
+    emulate, record, patience_s, progress, seed, address, resources: as for `Stream`.
     unit: multiplications of numbers that emulated workers take their law's time for; by default those of the first
         product.
     ahead: whether the master makes coded factors for the next round while workers multiply; otherwise each worker makes
         its own. By default if the machine has more processors than workers.
     threads: of the master, for coding and decoding; by default as many as the machine has processors.
+    tolerance: relative error that decoding may bring in; where it would be more, one more result is waited for.
 
     >>> from echelon.schemes import diagonal_interleaved
     >>> scheme = diagonal_interleaved(2, x=1, y=3, delay=1, tolerance=0.1)
@@ -64,7 +67,10 @@ class MatmulStream:
         unit: float | None = None,
         ahead: bool | None = None,
         threads: int | None = None,
+        tolerance: float = TOLERANCE,
         seed: int = 1,
+        address: str | None = None,
+        resources: Any = None,
     ) -> None:
         if not isinstance(scheme, Sequential):
             raise ArgumentError(f"scheme: {scheme!r} is not allowed; must come from schemes.diagonal_interleaved, say")
@@ -73,6 +79,7 @@ class MatmulStream:
                 f"delay_rounds: {delay_rounds!r} is not allowed; the scheme has a delay of {scheme.delay}"
             )
         self.scheme = scheme
+        self._tolerance = checks.number("tolerance", tolerance, above=0)
         self._unit = None if unit is None else checks.number("unit", unit, above=0)
         processors = os.cpu_count() or 1
         crew = processors if threads is None else checks.whole("threads", threads, least=1, most=4096)
@@ -93,6 +100,8 @@ class MatmulStream:
             patience_s=patience_s,
             progress=progress,
             seed=seed,
+            address=address,
+            resources=resources,
         )
         self._pool = ThreadPoolExecutor(crew, "echelon-products")
         if self._stream.workers != scheme.workers:
@@ -108,6 +117,8 @@ class MatmulStream:
 
     def _factor(self, name: str, matrix: Any, *, kept: bool = False) -> Factor:
         if isinstance(matrix, Factor):
+            if matrix.owner is not self:
+                raise ArgumentError(f"{name}: {matrix!r} is not allowed; it was kept by another stream")
             return matrix
         array = inexact(np.asarray(matrix)) if np.asarray(matrix).dtype.kind in "biufc" else np.empty(0)
         if array.ndim != 2 or not array.size or array.dtype.char not in "fdFD":
@@ -115,7 +126,7 @@ class MatmulStream:
                 f"{name}: {type(matrix).__name__} of shape {np.shape(matrix)} is not allowed; must be a matrix of "
                 "float32, float64 or complex numbers, and not empty"
             )
-        return Factor(self._stream.pack(np.ascontiguousarray(array)), kept=kept)
+        return Factor(self._stream.pack(np.ascontiguousarray(array)), self, kept=kept)
 
     def submit(self, first: Any, second: Any) -> Future[NumberArray]:
         """Put a product at the end of the queue; return its future, which has the result as soon as it is there.
@@ -133,7 +144,7 @@ class MatmulStream:
             if self._closed:
                 raise ClusterError("this stream is closed: it takes no more products")
             self._unit = work if self._unit is None else self._unit
-            product = Product(self._next, left, right, work / self._unit)
+            product = Product(self._next, left, right, work / self._unit, ProductFuture(self._feed))
             self._next += 1
             left.users += 1
             right.users += 1
@@ -146,7 +157,14 @@ class MatmulStream:
     # the chain
 
     def _begin(self) -> None:
-        job = ChainJob(Window(self.scheme), self._feed, self._pool, ahead=self._ahead, loaded=self._loaded)
+        job = ChainJob(
+            Window(self.scheme),
+            self._feed,
+            self._pool,
+            ahead=self._ahead,
+            loaded=self._loaded,
+            tolerance=self._tolerance,
+        )
         handle = self._stream.submit(job, deliver=False)
         handle.future.add_done_callback(lambda future: self._over(job, future))
 
@@ -161,10 +179,11 @@ class MatmulStream:
 
     def _over(self, job: ChainJob, future: Future[Delivery]) -> None:
         """Take in that a chain ended: what it left undone has failed; what waits begins another one."""
-        error = future.exception() or future.result().error
+        closed = future.exception()
+        error = closed or future.result().error
         if error is None:
             return
-        for product in job.abandon():
+        for product in job.abandon(closed=closed is not None):
             _fail(product, error)
         if self._feed.ended():
             with suppress(ClusterError):  # it is told to those who wait
@@ -193,7 +212,7 @@ class MatmulStream:
         [4.0, 8.0, 16.0, 32.0]
         """
         room = 2 * self.scheme.delay + 4 if ahead is None else checks.whole("ahead", ahead, least=1)
-        results = Results(self._feed)
+        results = Results()
         source = iter(pairs(results) if callable(pairs) else pairs)
         left: deque[Product] = deque()
         try:
@@ -241,6 +260,6 @@ class MatmulStream:
 
 
 def _fail(product: Product, error: BaseException) -> None:
-    """Let those who wait for a product know that it will not come; its future may have been cancelled."""
+    """Let those who wait for a product know that it will not come, unless it just did."""
     with suppress(InvalidStateError):
         product.future.set_exception(error)

@@ -4,7 +4,6 @@ from collections import deque
 
 from echelon.arrays import NumberArray
 from echelon.products.chain import Product
-from echelon.products.feed import Feed
 
 KEPT = 64  # results that can be looked back on
 
@@ -15,8 +14,7 @@ class Results:
     The last 64 are kept.
     """
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    def __init__(self) -> None:
         self._kept: deque[Product] = deque(maxlen=KEPT)
         self._count = 0
 
@@ -35,11 +33,4 @@ class Results:
         back = self._count - number
         if back > len(self._kept):
             raise IndexError(f"result {index}: only the last {KEPT} are kept")
-        product = self._kept[-back]
-        if not product.future.done():
-            self._feed.busy(True, needed=product)
-            try:
-                return product.future.result()
-            finally:
-                self._feed.busy(True)
-        return product.future.result()
+        return self._kept[-back].future.result()

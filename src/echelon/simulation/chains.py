@@ -14,6 +14,7 @@ from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
+from echelon.plan import TIES
 from echelon.schemes import Sequential
 from echelon.seeds import place_generator
 from echelon.stragglers import Arbitrary, StragglerModel
@@ -142,6 +143,7 @@ def _run(
     missing = np.zeros((runs, delay + 1), dtype=np.int64)  # of the products in the window, by age
     durations, loads = np.zeros((runs, rounds)), np.zeros((runs, rounds))
     finished = np.zeros((runs, products), dtype=np.int64)
+    patience = (1 + scheme.tolerance) * (1 + TIES) if scheme.tolerance else 1.0
     waits = None if scheme.model is None else _Waits(scheme.model, runs, scheme.workers)
     for t, drawn in zip(range(rounds), times, strict=False):
         missing = np.concatenate(
@@ -161,7 +163,7 @@ def _run(
         must = recovered[:, delay]
         if waits is not None:
             must = np.maximum(must, waits.until(lanes))
-        end = np.maximum(must, np.minimum((1 + scheme.tolerance) * lanes.min(axis=1), lanes.max(axis=1)))
+        end = np.maximum(must, np.minimum(patience * lanes.min(axis=1), lanes.max(axis=1)))
         durations[:, t], loads[:, t] = end, work.sum(axis=1)
         came = (arrivals <= end[:, None, None]).sum(axis=1)
         left = missing.copy()
@@ -205,10 +207,13 @@ class _Waits:
             wait: FloatArray = ordered[np.arange(len(lanes)), np.maximum(lanes.shape[1] - allowed, 0)]
             return wait
         wait = np.zeros(len(lanes))
-        for i, history in enumerate(self._seen):
-            for workers, most in self._model.limits(history):
+        histories, which = np.unique(self._seen.reshape(len(lanes), -1), axis=0, return_inverse=True)
+        for i, history in enumerate(histories):  # many runs share one
+            runs = np.flatnonzero(which == i)
+            for workers, most in self._model.limits(history.reshape(self._seen.shape[1:])):
                 if most < len(workers):
-                    wait[i] = max(wait[i], np.sort(lanes[i, list(workers)])[len(workers) - most - 1])
+                    ordered = np.sort(lanes[np.ix_(runs, workers)], axis=1)
+                    wait[runs] = np.maximum(wait[runs], ordered[:, len(workers) - most - 1])
         return wait
 
     def note(self, stragglers: BoolArray) -> None:

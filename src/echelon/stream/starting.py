@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from typing import Any
 
 from echelon import checks
 from echelon.clusters import CLUSTERS, Cluster
@@ -13,12 +14,21 @@ log = logging.getLogger("echelon.stream")
 
 
 def started(
-    cluster: str | Cluster, workers: int | None, profile: Profile | None, emulate: Profile | None, seed: int
+    cluster: str | Cluster,
+    workers: int | None,
+    profile: Profile | None,
+    emulate: Profile | None,
+    seed: int,
+    address: str | None = None,
+    resources: Any = None,
 ) -> Cluster:
     """Return a cluster by its name, or the one that is given; where there is no Linux, threads instead of processes."""
     for name, value in (("profile", profile), ("emulate", emulate)):
         if value is not None and not isinstance(value, Profile):
             raise ArgumentError(f"{name}: {value!r} is not allowed; must be a Profile (see read_profile)")
+    engine = {name: value for name, value in (("address", address), ("resources", resources)) if value is not None}
+    if engine and cluster != "ray":
+        raise ArgumentError(f"{', '.join(engine)}: not allowed here; only with cluster='ray'")
     if not isinstance(cluster, str):
         if isinstance(cluster, type) or not hasattr(cluster, "poll"):
             raise ArgumentError(
@@ -31,6 +41,9 @@ def started(
     if cluster == "processes" and not sys.platform.startswith("linux"):
         log.warning("worker processes need Linux; threads of this process are used instead")
         cluster = "threads"
-    if workers is None and emulate is None:
-        workers = len(profile.workers) if profile is not None else os.cpu_count() or 1
-    return CLUSTERS[cluster](workers, emulate=emulate, seed=seed)
+    if workers is None and emulate is None and cluster != "mpi":  # there the ranks are the workers
+        if cluster == "ray" and profile is None:
+            engine.setdefault("resources", "cpu")
+        elif resources is None or isinstance(resources, dict):
+            workers = len(profile.workers) if profile is not None else os.cpu_count() or 1
+    return CLUSTERS[cluster](workers, emulate=emulate, seed=seed, **engine)

@@ -43,7 +43,7 @@ class Stream:
     """Jobs in, results out, in order of arrival, whatever the workers do.
 
     cluster: where to run, a name of `CLUSTERS` or a cluster that is started already (it is closed with the stream).
-    workers: how many; by default as many as the machine has processors, or as the profiles say.
+    workers: how many; by default as many as the machine has processors (or the Ray cluster), or as the profiles say.
     redundancy: coded rows for each row that an iteration needs.
     profile: what is known of the workers; without, the first iteration measures them.
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
@@ -52,6 +52,7 @@ class Stream:
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
     progress: whether to show what goes on; by default on a terminal only.
+    address, resources: with cluster="ray", where it is and what a worker occupies; see `clusters.ray.RayCluster`.
 
     >>> import numpy as np
     >>> from echelon.jobs import SumJob
@@ -77,6 +78,8 @@ class Stream:
         record: str | Path | None = None,
         progress: bool | None = None,
         seed: int = 1,
+        address: str | None = None,
+        resources: Any = None,
     ) -> None:
         self.redundancy = checks.number("redundancy", redundancy, least=1, size=1e3)
         checks.one_of("split", split, SPLITS)
@@ -96,7 +99,7 @@ class Stream:
         self._closed = False
         self._broken: BaseException | None = None
         self._journal: Journal | None = None
-        self._cluster = started(cluster, workers, profile, emulate, self.seed)
+        self._cluster = started(cluster, workers, profile, emulate, self.seed, address, resources)
         try:
             places = self._cluster.workers
             if profile is not None and len(profile.workers) != places:

@@ -1,0 +1,248 @@
+"""MPI: our cluster against bare mpi4py exchanges of the same bytes, and Example 2 emulated by ranks.
+
+All is measured in one run of mpiexec (``mpiexec -n 6 python -m bench.engines_mpi``), where ours and the bare ones take
+turns: the bare workers are tasks of ours that speak to rank 0 by themselves, until it tells them to end.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import echelon as ec
+from echelon.clusters import Message, MpiCluster, Up
+from echelon.plan import Task
+from echelon.stream import read_record
+
+ROOT = Path(__file__).parents[1]
+WORKERS, TASKS = 5, 11
+LENGTHS = {1: "8 B", 1000: "8 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
+ROUNDS = {1: 60, 1000: 60, 1_000_000: 5}  # a turn
+TURNS = 6
+SCALE, ITERATIONS = 0.3, 80  # of the paper's times: an iteration takes 228 ms and more
+KEY_OF_BARE = 1 << 40
+
+ALL_AT_ONCE, ONE_BY_ONE = 1.0, 2.0  # how a bare worker sends its results
+ORDER = 256  # bytes, about as many as a lane of eleven tasks takes
+
+
+def mpi_rows() -> list[list[str]]:
+    """Return what, size, ours, bare and ratio: of messages, of rounds and of emulated iterations."""
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    root_too = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    ended = subprocess.run(
+        [str(mpiexec), "--oversubscribe", "-n", str(WORKERS + 1), sys.executable, "-m", "bench.engines_mpi"],
+        cwd=ROOT, env=os.environ | root_too | {"OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    rows: list[list[str]] = json.loads(ended.stdout.splitlines()[-1])
+    return rows
+
+
+@cache
+def ready(length: int) -> np.ndarray:
+    """Return a worker's array, the same one each time."""
+    return np.ones(length)
+
+
+class Ready:
+    """Every row is one part, and every part is there already."""
+
+    def __init__(self, length: int) -> None:
+        self.length, self.weight = length, np.ones(1)
+
+    def row(self, slot: int, row: int) -> tuple[tuple[int], np.ndarray]:
+        return (row,), self.weight
+
+    def part(self, state: Any, part: int) -> np.ndarray:
+        return ready(self.length)
+
+
+class BareWorker(Ready):
+    """A task that takes orders from rank 0 by bare mpi4py, until one says that it is over."""
+
+    def part(self, state: Any, part: int) -> np.ndarray:
+        from mpi4py import MPI
+
+        comm, order = MPI.COMM_WORLD, np.zeros(ORDER // 8)
+        while True:
+            comm.Recv(order, 0, 1)
+            length, tasks = int(order[1]), int(order[2])
+            if not length:
+                return ready(1)
+            for _ in range(tasks if order[0] == ALL_AT_ONCE else 1):
+                comm.Send(ready(length), 0, 2)
+
+
+class BareMaster:
+    """The other side: results are received in any order, each into memory of its own that was there before."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self.comm, self.any, self.status = MPI.COMM_WORLD, MPI.ANY_SOURCE, MPI.Status()
+        self.memory: dict[int, list[np.ndarray]] = {}
+        self.order = np.zeros(ORDER // 8)
+
+    def _tell(self, rank: int, *words: float) -> None:
+        self.order[: len(words)] = words
+        self.comm.Send(self.order, rank, 1)
+
+    def all_at_once(self, length: int, tasks: int) -> None:
+        """Give everybody all tasks, then take in all results."""
+        for rank in range(1, WORKERS + 1):
+            self._tell(rank, ALL_AT_ONCE, length, tasks)
+        for memory in self._memory(length)[: WORKERS * tasks]:
+            self.comm.Recv(memory, self.any, 2)
+
+    def one_by_one(self, length: int, tasks: int) -> None:
+        """Give everybody one task, and another whenever a result comes in."""
+        for rank in range(1, WORKERS + 1):
+            self._tell(rank, ONE_BY_ONE, length, 1)
+        left = WORKERS * (tasks - 1)
+        for memory in self._memory(length)[: WORKERS * tasks]:
+            self.comm.Recv(memory, self.any, 2, self.status)
+            if left:
+                left -= 1
+                self._tell(self.status.source, ONE_BY_ONE, length, 1)
+
+    def _memory(self, length: int) -> list[np.ndarray]:
+        if length not in self.memory:
+            self.memory[length] = [np.zeros(length) for _ in range(WORKERS * TASKS)]
+        return self.memory[length]
+
+    def end(self) -> None:
+        for rank in range(1, WORKERS + 1):
+            self._tell(rank, 0.0, 0.0, 0.0)
+
+
+class Ours:
+    """The same exchanges by our cluster: broadcast, assign, poll, purge, release."""
+
+    def __init__(self, cluster: MpiCluster) -> None:
+        self.cluster, self.numbers = cluster, count(1)
+        up = 0
+        while up < WORKERS:
+            up += sum(isinstance(report, Up) for report in cluster.poll(None))
+        for length in LENGTHS:
+            cluster.load(length, Ready(length))
+        cluster.load(KEY_OF_BARE, BareWorker(1))
+
+    def exchange(self, length: int, tasks: int) -> None:
+        number = next(self.numbers)
+        self._begin(number, length, tasks)
+        held = self._collect(WORKERS * tasks)
+        self.cluster.purge(number)
+        for message in held:
+            self.cluster.release(message)
+
+    def _begin(self, number: int, key: int, tasks: int) -> None:
+        self.cluster.broadcast(number, key, np.zeros(4))
+        for worker in range(WORKERS):
+            lane = [Task(slot=0, row=tasks * worker + i) for i in range(tasks)]
+            self.cluster.assign(worker, number, lane)
+
+    def _collect(self, messages: int) -> list[Message]:
+        held: list[Message] = []
+        while len(held) < messages:
+            for report in self.cluster.poll(None):
+                assert isinstance(report, Message), report
+                held.append(report)
+        return held
+
+    @contextmanager
+    def bare(self, master: BareMaster) -> Iterator[None]:
+        """Let all workers be bare ones for a while."""
+        self._begin(next(self.numbers), KEY_OF_BARE, 1)
+        try:
+            yield
+        finally:
+            master.end()
+            self._collect(WORKERS)
+
+
+def _seconds(action: Callable[[int, int], None], length: int, tasks: int, rounds: int) -> list[float]:
+    for _ in range(2):
+        action(length, tasks)
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        action(length, tasks)
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _measured() -> dict[tuple[str, int, int], float]:
+    """Return the median seconds of a round, by who did it, length of a result and tasks of a worker."""
+    times: dict[tuple[str, int, int], list[float]] = {}
+    with closing(MpiCluster()) as cluster:
+        ours, master = Ours(cluster), BareMaster()
+        bare = {"all at once": master.all_at_once, "one by one": master.one_by_one}
+        for _ in range(TURNS):
+            for length, rounds in ROUNDS.items():
+                for tasks in (1, TASKS):
+                    times.setdefault(("ours", length, tasks), []).extend(_seconds(ours.exchange, length, tasks, rounds))
+                    with ours.bare(master):
+                        for name, action in bare.items():
+                            found = _seconds(action, length, tasks, rounds)
+                            times.setdefault((name, length, tasks), []).extend(found)
+    return {key: float(np.median(found)) for key, found in times.items()}
+
+
+def _exchange_rows() -> list[list[str]]:
+    took = _measured()
+    rows = []
+    for tasks, against, what in (
+        (1, "all at once", f"MPI: a round of {WORKERS} workers with a message each, against Send and Recv"),
+        (TASKS, "one by one", f"MPI: a message of {WORKERS} x {TASKS}, against an order and a result at a time"),
+        (TASKS, "all at once", f"MPI: a message of {WORKERS} x {TASKS}, against all results at once"),
+    ):
+        for length, size in LENGTHS.items():
+            share = 1 if tasks == 1 else WORKERS * tasks
+            ours, bare = took["ours", length, tasks] / share, took[against, length, tasks] / share
+            rows.append([what, size, f"{1e6 * ours:,.1f} µs", f"{1e6 * bare:,.1f} µs", f"{ours / bare:.2f}"])
+    return rows
+
+
+def _normalised(state: np.ndarray, product: np.ndarray) -> np.ndarray:
+    return product / (1.0 + np.abs(product).max())
+
+
+def _emulated_rows() -> list[list[str]]:
+    """Return measured against predicted iteration times of Example 2, both splits."""
+    profile = ec.read_profile(ROOT / "examples" / "example2.toml").scaled(SCALE)
+    matrix = np.random.default_rng(1).standard_normal((500, 500)) / 500**0.5
+    rows = []
+    for rule in ("theorem2", "uniform"):
+        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.job.critical)
+        expected = ec.predict(plan, profile).iteration_mean
+        job = ec.LinearJob(matrix=matrix, parts=50, state=np.ones(500), update=_normalised, iterations=ITERATIONS)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "run"
+            with ec.Stream("mpi", emulate=profile, profile=profile, split=rule, adapt=False, record=path) as stream:
+                stream.submit(job).result()
+            times = np.array([seen.end - seen.start for seen in read_record(path).rounds])
+        rows.append(
+            [
+                f"MPI: Example 2 emulated, {rule} split, an iteration against the exact prediction",
+                f"{len(times)} iterations",
+                f"{1e3 * times.mean():.1f} ± {1e3 * times.std() / len(times) ** 0.5:.1f} ms",
+                f"{1e3 * expected:.1f} ms",
+                f"{100 * (times.mean() / expected - 1):+.1f} %",
+            ]
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    print(json.dumps(_exchange_rows() + _emulated_rows()), flush=True)

@@ -1,0 +1,351 @@
+"""Workers as ranks of an MPI run, on one machine or on many: rank 0 is the master, all others are workers.
+
+`mpiexec` starts the same program on every rank. On rank 0 it runs; on the others it gets as far as its first MPI stream
+(or `join`), where they work for stream after stream until rank 0 ends. A rank that died has no successor: its place
+stays empty, and others do its work, if the launcher lets them go on (Open MPI's ``--with-ft ulfm``).
+"""
+
+import atexit
+import logging
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Event, current_thread, main_thread
+from typing import Any
+
+import numpy as np
+
+from echelon import trees
+from echelon.clusters import frames, shipping
+from echelon.clusters.base import Down, Message, Report, Trouble, Up
+from echelon.clusters.mpi_link import LEAVE, Link, Parcel, Patience, joined
+from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, MASTER, OPEN, PURGE, STOP, serve
+from echelon.clusters.pace import paces
+from echelon.errors import ArgumentError, ClusterError
+from echelon.plan import Task
+from echelon.profile import Profile
+
+log = logging.getLogger("echelon.clusters")
+
+_GRACE_S = 30.0  # how long ranks may take to end with the program; one at a part is ended after a second
+_FOREVER_S = 3600.0
+_BATCH = 64  # frames that are taken in before they are reported
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # at half the price of its own way
+_attended: list[Link] = []  # the link of rank 0, once the others work for it
+
+
+def join() -> Link:
+    """Take part in the run: return on rank 0; on any other rank work until rank 0 ends, then end this program, too."""
+    link = joined()
+    if link.rank != MASTER:
+        serve(link)
+    if not _attended:
+        _attended.append(link)
+        atexit.register(_dismiss, link)
+        _explain_termination()
+    return link
+
+
+def _dismiss(link: Link) -> None:
+    """Let all workers end, as this program does: MPI ends when everybody has."""
+    link.lock.acquire()  # for good: a stream that was never closed may still be asking for news
+    left = set(range(1, link.size)) - link.lost
+    for rank in left:
+        if link.user is not None:
+            link.send(rank, link.streams, frames.pack_short(CLOSE))
+        link.send(rank, LEAVE, frames.pack_short(frames.QUIT))
+    end, patience = time.monotonic() + _GRACE_S, Patience()
+    late: list[Any] = []
+    while left - link.lost or not link.flush():
+        try:
+            found = link.receive(link.mpi.ANY_SOURCE)
+        except link.mpi.Exception as error:
+            link.news_of_loss(error)
+            continue
+        if found is not None:
+            rank, _, frame = found
+            if frame[0] == BYE:
+                left.discard(rank)
+            elif frame[0] == frames.RESULT:
+                late.append(_following(link, rank, frames.unpack_result(frame)))
+        elif time.monotonic() > end:
+            print(
+                f"echelon: ranks {sorted(left - link.lost)} do not end, and the run is aborted, with exit code 1",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+            link.comm.Abort(1)
+        else:
+            patience.wait(1.0)
+
+
+def _explain_termination() -> None:
+    """Say what happened when the launcher ends this program, which it does when another rank has died."""
+    if current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminated)
+
+
+def _terminated(number: int, frame: Any) -> None:
+    text = (
+        "echelon: this run is being ended from outside; mpiexec does so when a rank has died, and says which one. The "
+        "jobs of a stream with a journal go on when the program is started again. By 'mpiexec --with-ft ulfm' (Open "
+        "MPI) the other ranks go on without it.\n"
+    )
+    os.write(2, text.encode())
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _following(link: Link, rank: int, result: tuple[Any, ...], memory: Any = None) -> tuple[Any, list[Any]]:
+    """Begin to receive the payload that follows a result's frame, if one does; return memory and requests."""
+    form, offset = result[4], result[5]
+    if offset == frames.NOWHERE:
+        return None, []
+    layout = trees.layout(form)
+    if memory is None:
+        memory = np.empty(layout.nbytes, dtype=np.uint8)
+    places = [(segment.offset, segment.count * segment.dtype.itemsize) for segment in layout.segments]
+    return memory, link.collect(rank, memory, places)
+
+
+class _Rank:
+    """What the master knows of a worker.
+
+    told: the last round whose state it has. owed: messages of that round that it has still to send.
+    """
+
+    __slots__ = ("number", "owed", "rank", "told", "up")
+
+    def __init__(self, rank: int, number: int) -> None:
+        self.rank, self.number, self.told, self.owed, self.up = rank, number, 0, 0, False
+
+
+class MpiCluster:
+    """Workers as the other ranks of the run that this program is rank 0 of; elsewhere the constructor never returns.
+
+    workers: how many; None for all ranks that are there, and any other number than that is refused. `emulate` and
+    `seed` as for processes; times are counted from when a worker sees the first tasks of a round.
+    """
+
+    def __init__(self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1) -> None:
+        link = self._link = join()
+        alive = sorted(set(range(1, link.size)) - link.lost)
+        dead = f" ({len(link.lost)} of {link.size} died)" if link.lost else ""
+        if not alive:
+            raise ClusterError("all worker ranks of this MPI run have died: start the program again")
+        made = paces(len(alive) if workers is None and emulate is None else workers, emulate, seed)
+        if len(made) != len(alive):
+            what = "workers" if emulate is None else "emulate"
+            raise ArgumentError(
+                f"{what}: {len(made)} is not allowed; must be {len(alive)}, one a rank beside the master{dead}; start "
+                f"the program by 'mpiexec -n {len(made) + 1}', or leave the number out"
+            )
+        if link.user is not None:
+            raise ClusterError("another stream uses the ranks of this MPI run: close it first")
+        link.user = self
+        link.streams += 1
+        self._stream = link.streams
+        self.workers = len(alive)
+        self._ranks = {rank: _Rank(rank, place) for place, rank in enumerate(alive)}
+        self._numbers = {known.number: known for known in self._ranks.values()}
+        self._state: tuple[int, int, bytes, list[tuple[int, int]], list[Any]] = (0, 0, b"", [], [])
+        self._coming: list[
+            tuple[int, int, tuple[Any, ...], Any, list[Any]]
+        ] = []  # rank, stream, result, memory, requests
+        self._free: dict[int, list[Any]] = {}  # memories of results, by their size
+        self._bell = Event()
+        self._closed = False
+        for rank, pace in zip(alive, made, strict=True):
+            link.send(rank, self._stream, bytes([OPEN]) + pickle.dumps(pace))
+
+    # work, states, lanes
+
+    def _tell(self, known: _Rank, kind: int, first: int = 0, second: int = 0) -> None:
+        self._link.send(known.rank, self._stream, frames.pack_short(kind, first, second))
+
+    def pack(self, value: Any) -> Parcel:
+        """Pickle a value, its large arrays beside the pickle."""
+        return Parcel(value)
+
+    def load(self, key: int, work: Any) -> None:
+        """Send a job's work to all workers, its large arrays from where they lie."""
+        parcel = work if isinstance(work, Parcel) else Parcel(work, copy=False)
+        frame = frames.pack_load(key, len(parcel.pickled), parcel.places)
+        for known in self._ranks.values():
+            self._link.send(known.rank, self._stream, frame, [parcel.pickled, *parcel.buffers])
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work, and the memory of its results."""
+        for known in self._ranks.values():
+            self._tell(known, frames.UNLOAD, 0, key)
+        self._free = {}
+
+    def broadcast(self, round: int, key: int, state: Any) -> None:
+        """Pickle the state of a round; its large arrays are copied, for a job may change them while they are sent."""
+        pickled, beside = shipping.pack(state)
+        if len(pickled) > frames.INLINE:
+            beside.insert(0, memoryview(pickled))
+            pickled = b""
+        places, _ = shipping.place(beside, 0)
+        self._state = round, key, pickled, places, [np.frombuffer(buffer, np.uint8).copy() for buffer in beside]
+
+    def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
+        """Send tasks, and with the first of a round its state."""
+        known = self._numbers.get(worker)
+        if known is None:
+            return  # it died
+        of_state, key, pickled, places, buffers = self._state
+        assert of_state == round, "broadcast before assign"
+        if known.told == round:
+            known.owed += len(tasks)
+            self._link.send(known.rank, self._stream, frames.pack_lane(round, key, 0.0, tasks, None))
+        else:
+            known.told, known.owed = round, len(tasks)
+            frame = frames.pack_lane(round, key, 0.0, tasks, pickled, places)
+            self._link.send(known.rank, self._stream, frame, buffers)
+
+    def purge(self, round: int) -> None:
+        """End a round on all workers that are still at it."""
+        for known in self._ranks.values():
+            if known.owed and known.told <= round:
+                known.owed = 0
+                self._tell(known, PURGE, 0, round)
+
+    def stop(self, round: int, slot: int) -> None:
+        """End a slot of a round, wherever anything may be left of it."""
+        for known in self._ranks.values():
+            if known.owed or known.told < round:
+                self._tell(known, STOP, slot, round)
+
+    # what happens
+
+    def poll(self, timeout_s: float | None) -> list[Report]:
+        """Return what happened, after waiting for it for so long at most."""
+        end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
+        patience = Patience()
+        while True:
+            reports = self._look()
+            if reports:
+                return reports
+            if self._bell.is_set():
+                self._bell.clear()
+                return reports
+            left = end - time.monotonic()
+            if left > 0:
+                patience.wait(left, self._bell)
+            elif timeout_s is not None:
+                return reports
+
+    def _look(self) -> list[Report]:
+        link, reports = self._link, list[Report]()
+        link.flush()
+        if self._coming:
+            self._arrived(reports)
+        try:
+            for _ in range(_BATCH):
+                found = link.receive(link.mpi.ANY_SOURCE)
+                if found is None:
+                    break
+                self._hear(reports, *found)
+        except link.mpi.Exception as error:
+            for rank in link.news_of_loss(error):
+                self._lose(rank, reports)
+        return reports
+
+    def _hear(self, reports: list[Report], rank: int, stream: int, frame: bytearray) -> None:
+        kind = frame[0]
+        if kind == frames.RESULT:
+            result = frames.unpack_result(frame)
+            round, slot, row, seconds, form, offset, at = result
+            if offset != frames.NOWHERE:
+                size = trees.layout(form).nbytes
+                free = self._free.get(size)
+                memory, requests = _following(self._link, rank, result, free.pop() if free else None)
+                self._coming.append((rank, stream, result, memory, requests))
+                self._arrived(reports)
+                return
+            if stream == self._stream:
+                known = self._ranks[rank]
+                if known.told == round:
+                    known.owed -= 1
+                segments = trees.views(form, frame, at)
+                reports.append(_message((known.number, round, slot, row, seconds, form, segments, None)))
+        elif stream == self._stream:
+            known = self._ranks[rank]
+            if kind == frames.RAISED:
+                round, error = frames.unpack_raised(frame)
+                reports.append(Trouble(known.number, round, error))
+            else:
+                known.up = True
+                reports.append(Up(known.number, known.number))
+
+    def _arrived(self, reports: list[Report]) -> None:
+        """Report the large results that have come in whole."""
+        link, left = self._link, []
+        for entry in self._coming:
+            rank, stream, (round, slot, row, seconds, form, _, _), memory, requests = entry
+            while requests and link.over(requests[-1]):
+                requests.pop()
+            if requests:
+                left.append(entry)
+            elif stream == self._stream and rank in self._ranks:
+                known = self._ranks[rank]
+                if known.told == round:
+                    known.owed -= 1
+                segments = trees.views(form, memory)
+                reports.append(_message((known.number, round, slot, row, seconds, form, segments, memory)))
+        self._coming = left
+
+    def _lose(self, rank: int, reports: list[Report]) -> None:
+        self._let_go(lambda sender: sender == rank)
+        known = self._ranks.pop(rank, None)
+        if known is None:
+            return
+        del self._numbers[known.number]
+        if known.up:
+            reports.append(Down(known.number, known.number, f"rank {rank} died"))
+        log.warning("rank %d died; %d of %d workers are left", rank, len(self._ranks), self.workers)
+        if not self._ranks:
+            raise ClusterError("all worker ranks have died, and MPI starts no others: start the program again")
+
+    def _let_go(self, whose: Callable[[int], bool]) -> None:
+        """Leave it to the link to receive the rest of large results."""
+        for rank, _, _, memory, requests in self._coming:
+            if whose(rank):
+                self._link.keep(requests, memory)
+        self._coming = [entry for entry in self._coming if not whose(entry[0])]
+
+    def release(self, message: Message) -> None:
+        """Keep the memory of a message for another one."""
+        if message.token is not None:
+            self._free.setdefault(len(message.token), []).append(message.token)
+
+    def kill(self, worker: int) -> None:
+        """Order a rank to kill itself, as an accident would: for tests of what happens then."""
+        if not self._link.tolerant:
+            raise ClusterError(
+                "a rank can't be killed here, for the launcher would end the whole run: start it by "
+                "'mpiexec --with-ft ulfm' (Open MPI)"
+            )
+        known = self._numbers.get(worker)
+        if known is not None:
+            self._tell(known, DIE)
+
+    def wake(self) -> None:
+        """End a `poll` that waits; from any thread."""
+        self._bell.set()
+
+    def close(self) -> None:
+        """Let the ranks wait for the next stream; what they are still at is dropped."""
+        if self._closed:
+            return
+        self._closed = True
+        for known in self._ranks.values():
+            self._tell(known, CLOSE)
+        self._let_go(lambda _: True)
+        self._link.flush()
+        self._link.user = None
+        self._free, self._state = {}, (0, 0, b"", [], [])

@@ -1,0 +1,203 @@
+"""One rank's end of an MPI run: frames and raw buffers that leave and arrive, without ever waiting for the other side.
+
+A message is one frame, whose tag is the number of the stream it belongs to; buffers that it announces follow by
+themselves, with the tag 0. MPI keeps messages of two ranks in order, so what was announced first comes first.
+"""
+
+import os
+import pickle
+import time
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from threading import Event, RLock
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from echelon.clusters import shipping
+from echelon.errors import ClusterError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_TOLERANT = "OMPI_MCA_mpi_ft_enable"  # what Open MPI's launcher sets for ``--with-ft ulfm``
+BUFFER, LEAVE = 0, 1  # tags: of buffers, and of frames about the end; streams have theirs from 2 on
+SHORT = 4000  # bytes that every MPI library takes without asking the other side first
+_LONGEST = 1 << 30  # bytes of one message: MPI counts in C's int
+_SPIN_S, _SHORTEST_S, _SLEEP_S = 5e-4, 2e-5, 1e-3
+_yield = getattr(os, "sched_yield", partial(time.sleep, 0))
+
+Places = Sequence[tuple[int, int]]  # offset and bytes of buffers in a memory
+
+
+def library() -> ModuleType:
+    """Return mpi4py's MPI; importing it takes part in the run that `mpiexec` started."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # the package is missing, or the MPI library beside it
+        raise ClusterError(
+            f"cluster='mpi' needs mpi4py and an MPI library: pip install 'echelon[mpi]' ({error})"
+        ) from error
+    return MPI
+
+
+@cache
+def joined() -> "Link":
+    """Return this process's end of the run, which is the same for all its streams."""
+    mpi = library()
+    if mpi.COMM_WORLD.size < 2:
+        raise ClusterError(
+            "cluster='mpi' needs at least two ranks, a master and a worker, and this program is the only one: start it "
+            "by 'mpiexec -n 6 python FILE.py' or 'mpiexec -n 6 echelon run FILE.py:NAME --cluster mpi'"
+        )
+    if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
+        raise ClusterError("cluster='mpi' needs MPI's thread level 'serialized' or 'multiple' (mpi4py.rc.thread_level)")
+    return Link(mpi)
+
+
+class Link:
+    """Sends and receives for one rank; the lock is held by whoever calls MPI.
+
+    tolerant: whether the launcher lets the others go on after a rank died.
+    lost: ranks that died.
+    """
+
+    def __init__(self, mpi: ModuleType) -> None:
+        self.mpi = mpi
+        self.comm: MPI.Intracomm = mpi.COMM_WORLD.Dup()  # so that nothing that the program sends itself is ours
+        self.comm.Set_errhandler(mpi.ERRORS_RETURN)
+        self.rank, self.size = self.comm.rank, self.comm.size
+        self.tolerant = os.environ.get(_TOLERANT, "0") not in ("0", "false")
+        self.lost: set[int] = set()
+        self.lock = RLock()
+        self.streams = LEAVE  # the tag of the last stream that was opened
+        self.user: Any = None  # the cluster that is open
+        self._sending: list[tuple[MPI.Request, Any]] = []
+        self._status: MPI.Status = mpi.Status()
+
+    def send(self, rank: int, tag: int, frame: Any, buffers: Sequence[Any] = ()) -> None:
+        """Send a frame and the buffers of bytes it announces; all must stay as they are until they have left."""
+        with self.lock:
+            self._start(rank, tag, frame)
+            for buffer in buffers:
+                for piece in _pieces(memoryview(buffer)):
+                    self._start(rank, BUFFER, piece)
+
+    def post(self, rank: int, tag: int, frame: Any) -> None:
+        """Send a frame that is short enough for MPI to take it as it is; waits only if the other side is far behind."""
+        try:
+            with self.lock:
+                self.comm.Send(frame, rank, tag)
+        except self.mpi.Exception as error:
+            self._check(error)
+
+    def _start(self, rank: int, tag: int, data: Any) -> None:
+        try:
+            request = self.comm.Isend(data, rank, tag)
+            if not request.Test():
+                self._sending.append((request, data))
+        except self.mpi.Exception as error:
+            self._check(error)
+
+    def flush(self) -> bool:
+        """Let go of what has left; return whether that was all."""
+        if self._sending:
+            with self.lock:
+                self._sending = [entry for entry in self._sending if not self.over(entry[0])]
+        return not self._sending
+
+    def keep(self, requests: "Iterable[MPI.Request]", memory: Any) -> None:
+        """Hold a memory until the requests that use it have ended."""
+        with self.lock:
+            self._sending += [(request, memory) for request in requests]
+
+    def over(self, request: "MPI.Request") -> bool:
+        """Return whether a request has ended, well or because the other side died."""
+        try:
+            with self.lock:
+                return request.Test()
+        except self.mpi.Exception as error:
+            self._check(error)
+            return True
+
+    def receive(self, source: int) -> tuple[int, int, bytearray] | None:
+        """Return sender, tag and bytes of the next frame, if one has arrived; an error if a rank died."""
+        with self.lock:
+            status, probe, tag = self._status, self.comm.Improbe, self.mpi.ANY_TAG
+            # Open MPI first looks, then lets messages in: what is at the door is seen the second time
+            message = probe(source, tag, status) or probe(source, tag, status)
+            if message is None:
+                return None
+            frame = bytearray(status.count)
+            message.Recv(frame)
+            return status.source, status.tag, frame
+
+    def told_to_leave(self) -> bool:
+        """Return whether the master's program has ended."""
+        with self.lock:
+            return self.comm.Iprobe(0, LEAVE)
+
+    def collect(self, source: int, memory: Any, places: Places) -> "list[MPI.Request]":
+        """Begin to receive buffers that were announced, into a memory; to be called before the next `receive`."""
+        view = memoryview(memory)
+        with self.lock:
+            return [
+                self.comm.Irecv(piece, source, BUFFER) for at, size in places for piece in _pieces(view[at : at + size])
+            ]
+
+    def news_of_loss(self, error: Exception) -> set[int]:
+        """Return which ranks died, of which nobody knew; an error of another kind is raised again."""
+        self._check(error)
+        with self.lock:
+            group = self.comm.Get_failed()
+            found = set(group.Translate_ranks(list(range(group.size)), self.comm.Get_group())) - self.lost
+            self.comm.Ack_failed()
+        self.lost |= found
+        return found
+
+    def _check(self, error: Any) -> None:
+        if error.Get_error_class() not in (self.mpi.ERR_PROC_FAILED, self.mpi.ERR_PROC_FAILED_PENDING):
+            raise ClusterError(f"MPI: {error.Get_error_string()}") from error
+
+
+def _pieces(view: memoryview) -> list[memoryview]:
+    if view.nbytes <= _LONGEST:
+        return [view]
+    return [view[at : at + _LONGEST] for at in range(0, view.nbytes, _LONGEST)]
+
+
+class Patience:
+    """Waits for what may come at any moment: at first it only yields, then it sleeps, up to a millisecond at a time."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._pause = _SHORTEST_S
+
+    def wait(self, most_s: float, bell: Event | None = None) -> None:
+        """Wait a little, for so long at most; a bell ends it."""
+        if time.monotonic() - self._since < _SPIN_S:
+            _yield()
+            return
+        pause = min(self._pause, most_s)
+        self._pause = min(1.5 * self._pause, _SLEEP_S)
+        if bell is None:
+            time.sleep(pause)
+        else:
+            bell.wait(pause)
+
+
+class Parcel:
+    """A value on its way to all workers: a pickle, with large arrays beside it, which are copied where asked.
+
+    >>> Parcel({"weights": [1, 2]}).value
+    {'weights': [1, 2]}
+    """
+
+    def __init__(self, value: Any, *, copy: bool = True) -> None:
+        self.pickled, beside = shipping.pack(value)
+        self.places, self.size = shipping.place(beside, len(self.pickled))
+        self.buffers: list[Any] = [bytes(buffer) for buffer in beside] if copy else list(beside)
+
+    @property
+    def value(self) -> Any:
+        """The value, to be read only."""
+        return pickle.loads(self.pickled, buffers=self.buffers)

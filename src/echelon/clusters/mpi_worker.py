@@ -1,0 +1,299 @@
+"""A worker of an MPI run: a rank that takes orders from rank 0, for one stream after another."""
+
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from collections import deque
+from functools import partial
+from threading import Thread, current_thread, main_thread
+from typing import Any, NoReturn
+
+import numpy as np
+
+from echelon import trees
+from echelon.arrays import NumberArray
+from echelon.clusters import blas_threads, frames, shipping
+from echelon.clusters.base import Attached, Work
+from echelon.clusters.lane import LaneWorker
+from echelon.clusters.mpi_link import LEAVE, SHORT, Link, Patience, Places
+from echelon.clusters.pace import Pace
+
+MASTER = 0
+INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
+FOLLOWS = 0  # the offset of a payload that follows its frame
+# kinds of frames beside those of `frames`
+OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
+_ALL = 1 << 62  # a round after all rounds
+_FOREVER_S = 3600.0
+_GLIMPSE_S = 0.5  # how often a thread looks whether the program has ended while a part goes on
+_GLANCE_S = 2e-5  # how often it is worth while to look for orders in the middle of a lane
+
+
+def serve(link: Link) -> NoReturn:
+    """Work for stream after stream until the master's program ends; then end this one."""
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master alone
+    blas_threads.only_one()
+    inbox = Inbox(link)
+    Thread(target=_watch, args=(link, inbox), name="echelon-watch", daemon=True).start()
+    try:
+        while (order := inbox.take(None)) is not None and order.frame[0] != frames.QUIT:
+            if order.frame[0] == OPEN:
+                MpiWorker(link, inbox, order.stream, pickle.loads(memoryview(order.frame)[1:])).run()
+        _say_goodbye(link)
+    except BaseException:
+        # its death is what the others are to learn, and no exit handler may wait for them
+        if MASTER not in link.lost:
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    raise SystemExit(0)
+
+
+def _say_goodbye(link: Link) -> None:
+    link.lock.acquire()  # for good
+    patience = Patience()
+    while not link.flush():
+        patience.wait(1.0)
+    link.send(MASTER, LEAVE, frames.pack_short(BYE))
+    while not link.flush():
+        patience.wait(1.0)
+
+
+def _watch(link: Link, inbox: "Inbox") -> None:
+    """End this rank from a thread of its own if the program has ended, or the master died, and a part goes on."""
+    since = None
+    while True:
+        time.sleep(_GLIMPSE_S)
+        try:
+            over = link.told_to_leave()
+        except link.mpi.Exception:
+            os._exit(1)
+        if not over:
+            since = None
+        elif since != inbox.looks:
+            since = inbox.looks  # it may be about to see for itself
+        else:
+            _say_goodbye(link)
+            link.mpi.Finalize()
+            os._exit(0)
+
+
+class Order:
+    """A frame, taken apart, and the memory into which the buffers that it announced are being received.
+
+    at: when it was seen.
+    """
+
+    __slots__ = ("_link", "_requests", "at", "frame", "lane", "load", "memory", "stream")
+
+    def __init__(self, link: Link, stream: int, frame: bytearray) -> None:
+        self.stream, self.frame, self.at = stream, frame, time.monotonic()
+        self.lane: frames.LaneFrame | None = None
+        self.load: tuple[int, int, Places] = (0, 0, ())  # key, bytes of the pickle, where its arrays lie
+        self.memory: Any = b""
+        self._link, self._requests = link, []
+        places: Places = ()
+        if frame[0] == frames.LANE:
+            self.lane = frames.unpack_lane(frame)
+            places = self.lane.buffers
+        elif frame[0] == frames.LOAD:
+            self.load = frames.unpack_load(frame)
+            places = [(0, self.load[1]), *self.load[2]]
+        if places:
+            self.memory = np.empty(places[-1][0] + places[-1][1], dtype=np.uint8)
+            self._requests = link.collect(MASTER, self.memory, places)
+
+    def complete(self) -> None:
+        """Wait until all buffers are there."""
+        patience = Patience()
+        for request in self._requests:
+            while not self._link.over(request):
+                patience.wait(1.0)
+        self._requests = []
+
+
+class Inbox:
+    """Orders that have arrived. Those that end something are looked at even while a lane is at work."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.looks = 0
+        self._orders: deque[Order] = deque()
+        self._over = (0, 0)  # the last stream and round of which we know that they need no work
+        self._stopped: dict[int, tuple[int, int]] = {}  # in which stream and round a slot was last recovered
+
+    def look(self) -> None:
+        """Take in what has arrived."""
+        self.looks += 1
+        try:
+            while (found := self._link.receive(MASTER)) is not None:
+                _, stream, frame = found
+                kind = frame[0]
+                if kind == PURGE:
+                    self._over = max(self._over, (stream, frames.unpack_short(frame)[1]))
+                elif kind == STOP:
+                    slot, round = frames.unpack_short(frame)
+                    self._stopped[slot] = stream, round
+                elif kind == DIE:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                else:
+                    if kind == CLOSE:
+                        self._over = max(self._over, (stream, _ALL))
+                    self._orders.append(Order(self._link, stream, frame))
+        except self._link.mpi.Exception as error:
+            self._link.news_of_loss(error)
+            if MASTER in self._link.lost:
+                raise  # nobody is left to work for
+
+    def take(self, timeout_s: float | None) -> Order | None:
+        """Return the next order, after waiting for it for so long at most."""
+        end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
+        patience = Patience()
+        while True:
+            self.look()
+            if self._orders:
+                return self._orders.popleft()
+            self._link.flush()
+            left = end - time.monotonic()
+            if left > 0:
+                patience.wait(left)
+            elif timeout_s is not None:
+                return None
+
+    def over(self, stream: int) -> int:
+        """Return the last round of a stream that needs no work."""
+        return self._over[1] if self._over[0] == stream else 0 if self._over[0] < stream else _ALL
+
+    def stopped(self, stream: int, round: int, slot: int) -> bool:
+        """Return whether a slot of a round needs no more work."""
+        return self._stopped.get(slot) == (stream, round)
+
+
+class MpiWorker(LaneWorker):
+    """A rank's worker, for one stream."""
+
+    def __init__(self, link: Link, inbox: Inbox, stream: int, pace: Pace | None) -> None:
+        super().__init__(pace)
+        self._link, self._inbox, self._stream = link, inbox, stream
+        self._works: dict[int, Order | Work] = {}
+        self._looked = 0.0
+        self._lent = False  # whether a message is leaving from memory that the next part may use again
+        self._send(frames.pack_short(frames.HELLO))
+
+    def _send(self, frame: Any, *buffers: Any) -> None:
+        self._link.send(MASTER, self._stream, frame, buffers)
+
+    def over(self) -> int:
+        """Return the last round that needs no work, after a look at what has arrived, unless the last was just now."""
+        now = time.monotonic()
+        if now - self._looked > _GLANCE_S:
+            self._looked = now
+            self._inbox.look()
+        return self._inbox.over(self._stream)
+
+    def stopped(self, slot: int) -> bool:
+        """Return whether a slot needs no more work."""
+        return self._inbox.stopped(self._stream, self.round, slot)
+
+    def wanted(self) -> bool:
+        """Return whether the row at hand is still needed; wait with its part for memory that is on its way out."""
+        wanted = super().wanted()
+        if self._lent and wanted:
+            patience = Patience()
+            while (wanted := super().wanted()) and not self._link.flush():
+                patience.wait(1.0)
+            self._lent = not wanted
+        return wanted
+
+    def take(self, timeout_s: float | None) -> None:
+        """Act on one order."""
+        order = self._inbox.take(timeout_s)
+        if order is None:
+            return
+        kind, lane = order.frame[0], order.lane
+        if lane is not None:
+            self.begin(
+                lane.round, order.at, lane.tasks, None if lane.state is None else partial(self._bring, lane, order)
+            )
+        elif kind == frames.LOAD:
+            self._works[order.load[0]] = order
+        elif kind == frames.UNLOAD:
+            self._unload(frames.unpack_short(order.frame)[1])
+        else:
+            assert kind == CLOSE, kind
+            self.open = False
+
+    def _bring(self, lane: frames.LaneFrame, order: Order) -> tuple[Work, Any]:
+        order.complete()
+        places = list(lane.buffers)
+        pickled: Any = lane.state
+        if not pickled:  # too long for a frame: it is the first of the buffers
+            (at, size), *places = places
+            pickled = memoryview(order.memory)[at : at + size]
+        state = shipping.unpack(pickled, order.memory, places)
+        if isinstance(state, Attached):
+            state.attach(self._work)
+        return self._work(lane.key), state
+
+    def _work(self, key: int) -> Any:
+        """Return a job's work, or what else was loaded, unpickled when it is first asked for."""
+        known = self._works[key]
+        if isinstance(known, Order):
+            known.complete()
+            _, pickled, places = known.load
+            work: Work = shipping.unpack(memoryview(known.memory)[:pickled], known.memory, places)
+            known = self._works[key] = work
+        return known
+
+    def _unload(self, key: int) -> None:
+        known = self._works.pop(key, None)
+        if isinstance(known, Order):
+            known.complete()  # MPI still writes into its memory
+        if not self._going():
+            self.forget()
+
+    def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
+        """Send a frame with the message in it, or with the message after it."""
+        self._link.flush()
+        nbytes = trees.layout(form).nbytes
+        if nbytes > INLINE:
+            self._lent |= any(_shared(segment) for segment in segments)
+            head = frames.pack_result(self.round, slot, row, seconds, form, FOLLOWS)
+            self._send(head, *(segment.view(np.uint8) for segment in segments))
+            return
+        head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE)
+        if len(segments) == 1:
+            whole = head + segments[0].tobytes()
+            if len(whole) <= SHORT:
+                self._link.post(MASTER, self._stream, whole)
+            else:
+                self._send(whole)
+            return
+        frame = bytearray(len(head) + nbytes)
+        frame[: len(head)] = head
+        for target, segment in zip(trees.views(form, frame, len(head)), segments, strict=True):
+            target[:] = segment
+        self._send(frame)
+
+    def complain(self, error: str) -> None:
+        """Send a traceback."""
+        self._send(frames.pack_raised(self.round, error))
+
+
+def _holders(segment: NumberArray) -> int:
+    owner = segment.base
+    return sys.getrefcount(owner)
+
+
+_ALONE = _holders(np.empty(1).ravel())  # references to memory that nobody holds but the view of it
+
+
+def _shared(segment: NumberArray) -> bool:
+    """Return whether somebody else holds a message's memory, and may write to it. Segments without a base are ours."""
+    if segment.base is None:
+        return False
+    return type(segment.base) is not np.ndarray or _holders(segment) > _ALONE

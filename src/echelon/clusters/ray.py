@@ -1,0 +1,405 @@
+"""Workers as actors of Ray, on this machine or on many: when one machine is not enough.
+
+An actor takes orders in calls that nobody waits for, and its messages come through one streaming generator that lasts:
+a thread of the driver for each worker reads it. Work and large states lie in Ray's object store, once. An actor that
+dies is replaced, at the same place and under a new number; what it occupies is reserved for its successor.
+"""
+
+import contextlib
+import logging
+import os
+import pickle
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from echelon import checks, trees
+from echelon.clusters import frames, ray_session, shipping
+from echelon.clusters.base import Down, Message, Report, Trouble, Up
+from echelon.clusters.pace import Pace, paces
+from echelon.clusters.ray_worker import LANE, LENGTH, LOAD, OVER, STOP, UNLOAD, Shipped, unship
+from echelon.errors import ClusterError
+from echelon.plan import Task
+from echelon.profile import Profile
+
+try:
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+except ModuleNotFoundError as missing:
+    raise ClusterError("cluster='ray' needs Ray: pip install 'echelon[ray]'") from missing
+
+log = logging.getLogger("echelon.clusters")
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_INLINE = 64 * 1024  # bytes of a state that goes with every lane; larger ones lie in the object store
+_ITEMS = 20_000  # that a generator yields before another takes its place
+_LOOK_S = 1.0  # how often a reader looks whether it is still needed
+_GRACE_S = 10.0  # what readers get to end
+_EARLY = 3  # deaths in a row, before it was ready, after which a place is filled ever more slowly
+_SLOWEST_S = 30.0
+
+
+def _actor() -> Any:
+    """Return the class of actors. It travels whole: its constructor sets the stage before anything is imported."""
+
+    class EchelonWorker:
+        def __init__(self, environment: dict[str, str], path: list[str], pace: Pace | None) -> None:
+            import os
+            import sys
+
+            os.environ.update(environment)
+            sys.path.extend(entry for entry in path if entry not in sys.path and os.path.exists(entry))
+            import ray
+
+            from echelon.clusters.ray_worker import RayWorker
+
+            where = f"{ray.get_runtime_context().get_node_id()} {ray.util.get_node_ip_address()}"
+            self._worker = RayWorker(where, pace, ray.get)
+
+        @ray.method(concurrency_group="orders", num_returns=0)  # type: ignore[untyped-decorator]
+        def order(self, data: bytes, references: list[Any] = []) -> None:  # noqa: B006
+            self._worker.order(data, references)
+
+        @ray.method(concurrency_group="messages", num_returns="streaming")  # type: ignore[untyped-decorator]
+        def messages(self, most: int) -> Any:
+            yield from self._worker.messages(most)
+
+    return ray.remote(concurrency_groups={"orders": 1, "messages": 1}, max_restarts=0)(EchelonWorker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What a reader says of an actor that is dead."""
+
+    reason: str
+
+
+class _Handle:
+    """An actor as the driver sees it."""
+
+    def __init__(self, number: int, place: int, actor: Any) -> None:
+        self.number, self.place, self.actor = number, place, actor
+        self.order = actor.order
+        self.up = False
+        self.gone = False  # nobody listens any more
+        self.pid, self.node = 0, ""
+        self.round = 0
+        self.tasks: deque[tuple[int, int]] = deque()  # of that round, which no message has come from
+        self.thread: Thread | None = None
+
+    def tell(self, *order: Any, references: Sequence[Any] = ()) -> None:
+        """Send an order; to an actor that is dead it goes nowhere."""
+        data = pickle.dumps(order, protocol=5)
+        if references:
+            self.order.remote(data, list(references))
+        else:
+            self.order.remote(data)
+
+
+class RayCluster:
+    """Workers as actors of Ray.
+
+    workers: how many. With `emulate`, as many as the profile has, each of which takes the times that the profile's laws
+        draw from `seed`.
+    address: HOST:PORT of a Ray cluster, or "auto" for the one on this machine. Without it (and without RAY_ADDRESS),
+        the Ray that the program has started already, or else one of our own, which only this machine can reach and
+        which ends with the cluster.
+    resources: what a worker occupies, as options of an actor: ``{"num_cpus": 1, "num_gpus": 0.5}``; a list of them, one
+        a worker, where they differ; "node" for one worker on each node, "cpu" for one on each processor. By default
+        one CPU, and none where workers are emulated.
+    threads: that a worker's linear algebra may use. start_s: how long what is occupied may take to be free.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        address: str | None = None,
+        resources: Any = None,
+        emulate: Profile | None = None,
+        seed: int = 1,
+        threads: int = 1,
+        start_s: float = 30.0,
+    ) -> None:
+        count = workers if emulate is None else len(paces(workers, emulate, seed))
+        wanted = ray_session.requests(resources, count, each=1.0 if emulate is None else 0.0)
+        checks.number("start_s", start_s, above=0)
+        self._environment = dict.fromkeys(_THREADS, str(checks.whole("threads", threads, least=1, most=4096)))
+        occupied = sum(request.get("num_cpus", 0.0) for request in wanted or [])
+        self._closed = False
+        self._inbox: SimpleQueue[tuple[_Handle, Any] | None] = SimpleQueue()
+        self._handles: dict[int, _Handle] = {}
+        self._works: dict[int, Any] = {}
+        self._state: tuple[int, int, Shipped | None, list[Any]] = (0, 0, None, [])
+        self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
+        self._next = self._births = 0
+        self._due: list[tuple[float, int]] = []  # when which place is to be filled again
+        self._group: Any = None
+        self._session = ray_session.Session(address, occupied)
+        try:
+            if wanted is None:
+                wanted = ray_session.found(resources, count)
+            self._requests, self._one_disk = wanted, self._session.alone
+            self._paces = paces(len(wanted), emulate, seed)
+            self.workers = len(wanted)
+            self._deaths = [0] * self.workers  # in a row, by place
+            self._group, self._bundles = ray_session.reserve(wanted, apart=resources == "node", wait_s=start_s)
+            self._actor = _actor()
+            for place in range(self.workers):
+                self._spawn(place)
+        except BaseException:
+            self.close()
+            raise
+
+    # workers come and go
+
+    def _spawn(self, place: int) -> None:
+        options: dict[str, Any] = dict(self._requests[place])
+        if self._bundles[place] >= 0:
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                self._group, placement_group_bundle_index=self._bundles[place]
+            )
+        actor = self._actor.options(**options).remote(self._environment, [*filter(None, sys.path)], self._paces[place])
+        handle = _Handle(self._next, place, actor)
+        self._handles[handle.number] = handle
+        self._next += 1
+        for key, reference in self._works.items():
+            handle.tell(LOAD, key, references=[reference])
+        handle.thread = Thread(target=self._read, args=(handle,), name=f"echelon-ray-{handle.number}", daemon=True)
+        handle.thread.start()
+
+    def _read(self, handle: _Handle) -> None:
+        """Pass on what a worker yields, until it is dead; in a thread of its own."""
+        try:
+            while not handle.gone:
+                self._read_items(handle, handle.actor.messages.remote(_ITEMS))
+        except RayError as error:
+            self._inbox.put((handle, _Gone(str(error).strip().split("\n")[0])))
+        except Exception as error:
+            self._inbox.put((handle, _Gone(f"can't be listened to: {error!r}")))
+
+    def _read_items(self, handle: _Handle, items: Any) -> None:
+        while not handle.gone:
+            if not ray.wait([items], timeout=_LOOK_S, fetch_local=False)[0]:
+                continue
+            reference = next(items, None)
+            if reference is None:
+                return
+            while not handle.gone:
+                with contextlib.suppress(GetTimeoutError):
+                    self._inbox.put((handle, ray.get(reference, timeout=_LOOK_S)))
+                    break
+            del reference
+
+    def _lose(self, handle: _Handle, reason: str) -> list[Report]:
+        del self._handles[handle.number]
+        handle.gone = True
+        with contextlib.suppress(RayError, ValueError):  # it may only be out of reach, or its thread dead
+            ray.kill(handle.actor)
+        place = handle.place
+        self._deaths[place] = 0 if handle.up else self._deaths[place] + 1
+        early = self._deaths[place] - _EARLY
+        wait = 0.0 if early < 0 else min(0.1 * 2.0**early, _SLOWEST_S)
+        if early >= 0:
+            if not self._births:
+                raise ClusterError(f"no Ray worker could be started: {reason}")
+            log.warning(
+                "worker %d (place %d) died before it was ready, %d times in a row; next try in %.1f s: %s",
+                handle.number, place, early + _EARLY, wait, reason,
+            )  # fmt: skip
+        self._due.append((time.monotonic() + wait, place))
+        at = (handle.round, *handle.tasks[0]) if handle.tasks else None
+        return [Down(handle.number, place, reason, at)] if handle.up else []
+
+    def _refill(self) -> None:
+        now = time.monotonic()
+        for entry in [entry for entry in self._due if entry[0] <= now]:
+            self._due.remove(entry)
+            self._spawn(entry[1])
+
+    def pids(self) -> dict[int, int]:
+        """Return the process of each worker that is up, by its number; on its own machine."""
+        return {handle.number: handle.pid for handle in list(self._handles.values()) if handle.up}
+
+    # work, states, lanes
+
+    def pack(self, value: Any) -> "_Packed":
+        """Put a value into the object store."""
+        return _Packed(self._put(self._ship(value)))
+
+    def _ship(self, value: Any) -> tuple[bytes, list[memoryview]]:
+        # where all have one disk, arrays in files travel as their names
+        return shipping.pack(value, by_name=self._one_disk)
+
+    def _put(self, shipped: tuple[bytes, list[memoryview]]) -> Any:
+        pickled, beside = shipped
+        return ray.put((pickled, [np.frombuffer(buffer, np.uint8) for buffer in beside]))
+
+    def load(self, key: int, work: Any) -> None:
+        """Put a job's work into the object store, where it is not there yet, and tell all workers."""
+        packed = work if isinstance(work, _Packed) else self.pack(work)
+        self._works[key] = packed.reference
+        for handle in self._handles.values():
+            handle.tell(LOAD, key, references=[packed.reference])
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work; it leaves the store when the last worker has forgotten it, too."""
+        del self._works[key]
+        for handle in self._handles.values():
+            handle.tell(UNLOAD, key)
+
+    def broadcast(self, round: int, key: int, state: Any) -> None:
+        """Pack the state of a round: small ones go with the lanes, large ones lie in the object store."""
+        pickled, beside = self._ship(state)
+        if len(pickled) + sum(buffer.nbytes for buffer in beside) <= _INLINE:
+            self._state = round, key, (pickled, [bytes(buffer) for buffer in beside]), []
+        else:
+            self._state = round, key, None, [self._put((pickled, beside))]
+
+    def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
+        """Send tasks, and with the first of a round its state."""
+        handle = self._handles.get(worker)
+        if handle is None:
+            return  # it died
+        of_state, key, shipped, references = self._state
+        assert of_state == round, "broadcast before assign"
+        listed = [(task.slot, task.row, task.cost) for task in tasks if self._stopped.get(task.slot) != round]
+        if not listed:
+            return
+        if handle.round == round:
+            handle.tell(LANE, round, key, listed, None)
+        else:
+            handle.round = round
+            handle.tasks.clear()
+            handle.tell(LANE, round, key, listed, shipped, references=references)
+        handle.tasks.extend((slot, row) for slot, row, _ in listed)
+
+    def purge(self, round: int) -> None:
+        """End a round; those who have sent all that they had need not be told."""
+        for handle in self._handles.values():
+            if handle.tasks and handle.round <= round:
+                handle.tasks.clear()
+                handle.tell(OVER, round)
+
+    def stop(self, round: int, slot: int) -> None:
+        """End a slot of a round."""
+        self._stopped[slot] = round
+        for handle in self._handles.values():
+            if handle.round == round and any(task[0] == slot for task in handle.tasks):
+                handle.tasks = deque(task for task in handle.tasks if task[0] != slot)
+                handle.tell(STOP, round, slot)
+
+    # what happens
+
+    def poll(self, timeout_s: float | None) -> list[Report]:
+        """Return what happened, after waiting for it for so long at most."""
+        reports: list[Report] = []
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            wait = end
+            if self._due:
+                self._refill()
+                first = min((due for due, _ in self._due), default=None)
+                wait = first if end is None else end if first is None else min(first, end)
+            try:
+                found = self._inbox.get(timeout=None if wait is None else max(0.0, wait - time.monotonic()))
+                while found is not None:
+                    self._report(*found, reports)
+                    found = self._inbox.get_nowait()
+                return reports  # woken
+            except Empty:
+                pass
+            if reports or (end is not None and time.monotonic() >= end):
+                return reports
+
+    def _report(self, handle: _Handle, item: Any, reports: list[Report]) -> None:
+        if handle.gone:
+            return
+        if isinstance(item, _Gone):
+            reports.extend(self._lose(handle, item.reason))
+        elif isinstance(item, str):
+            pid, handle.node, where = item.split(" ")
+            handle.pid, handle.up = int(pid), True
+            self._births += 1
+            log.info("worker %d (place %d) is process %s on %s", handle.number, handle.place, pid, where)
+            reports.append(Up(handle.number, handle.place))
+        elif isinstance(item, bytes):
+            at = 0
+            while at < len(item):
+                (size,) = LENGTH.unpack_from(item, at)
+                at += LENGTH.size
+                reports.append(self._frame(handle, item[at : at + size]))
+                at += size
+        else:
+            head, segments = item
+            reports.append(self._message(handle, head, segments))
+
+    def _frame(self, handle: _Handle, frame: bytes) -> Report:
+        if frame[0] == frames.RESULT:
+            return self._message(handle, frame, None)
+        handle.tasks.clear()
+        return Trouble(handle.number, *frames.unpack_raised(frame))
+
+    def _message(self, handle: _Handle, frame: bytes, segments: Any) -> Message:
+        round, slot, row, seconds, form, _, at = frames.unpack_result(frame)
+        if round == handle.round:
+            with contextlib.suppress(ValueError):  # purged or stopped
+                handle.tasks.remove((slot, row))
+        held = trees.views(form, frame, at) if segments is None else segments
+        return Message(handle.number, round, slot, row, seconds, form, held)
+
+    def release(self, message: Message) -> None:
+        """Do nothing: what lies in the object store goes with the last array that lies in it."""
+
+    def kill(self, worker: int) -> None:
+        """Kill a worker's process, as an accident would: for tests of what happens then."""
+        handle = self._handles.get(worker)
+        if handle is not None and handle.up and handle.node == ray.get_runtime_context().get_node_id():
+            with contextlib.suppress(ProcessLookupError):  # it died by itself, and the news is on its way
+                os.kill(handle.pid, signal.SIGKILL)
+        elif handle is not None:
+            ray.kill(handle.actor, no_restart=True)
+
+    def wake(self) -> None:
+        """End a `poll` that waits; from any thread."""
+        self._inbox.put(None)
+
+    def close(self) -> None:
+        """Stop all workers, and Ray if it was started for them; what was reserved is given back."""
+        if self._closed:
+            return
+        self._closed = True
+        handles = list(self._handles.values())
+        for handle in handles:
+            handle.gone = True
+            with contextlib.suppress(RayError, ValueError):
+                ray.kill(handle.actor, no_restart=True)
+        if self._group is not None:
+            ray_session.give_back(self._group)
+        for handle in handles:
+            if handle.thread is not None:
+                handle.thread.join(_GRACE_S)
+        self._handles, self._works, self._state = {}, {}, (0, 0, None, [])
+        self._inbox = SimpleQueue()
+        self._session.close()
+
+
+class _Packed:
+    """A value in the object store, which can be loaded under any key; gone with its last owner."""
+
+    def __init__(self, reference: Any) -> None:
+        self.reference = reference
+
+    @property
+    def value(self) -> Any:
+        """The value, whose large arrays lie in the store."""
+        return unship(ray.get(self.reference))

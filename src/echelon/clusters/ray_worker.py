@@ -1,0 +1,194 @@
+"""What an actor of a Ray cluster does: takes orders in one thread, computes in a second, yields messages in a third.
+
+Orders are pickled tuples that begin with one of the kinds below, so that a purge reaches a worker that is at a part.
+Small messages that are ready together leave as one item, which costs Ray as much as one message does.
+"""
+
+import os
+import pickle
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any
+
+from echelon import trees
+from echelon.arrays import NumberArray
+from echelon.clusters import frames
+from echelon.clusters.base import Attached, Work
+from echelon.clusters.lane import LaneWorker
+from echelon.clusters.pace import Pace
+
+# kinds of orders: (LANE, round, key, tasks, state), (LOAD, key), (UNLOAD, key), (OVER, round), (STOP, round, slot)
+LANE, LOAD, UNLOAD, OVER, STOP = range(5)
+SMALL = 32 * 1024  # bytes of a message that travels among others
+BATCH = 80 * 1024  # bytes of an item that Ray sends at once, and not through its store
+LENGTH = struct.Struct("<I")
+_SWITCH_S = 0.001  # after which a part in pure Python lets the other threads have their turn
+_OWN = 2  # references to an array that only a view of it holds, as they are counted
+
+Shipped = tuple[bytes, list[Any]]  # a pickle, and its arrays
+Large = tuple[bytes, list[NumberArray]]  # the head of a result, and its segments
+
+
+def unship(shipped: Shipped) -> Any:
+    """Return an object whose large arrays stay where they lie, and can't be written."""
+    pickled, beside = shipped
+    return pickle.loads(pickled, buffers=[memoryview(buffer).toreadonly() for buffer in beside])
+
+
+class RayWorker(LaneWorker):
+    """A worker in an actor; `get` gives what lies in the object store."""
+
+    def __init__(self, where: str, pace: Pace | None, get: Callable[[Any], Shipped]) -> None:
+        super().__init__(pace)
+        sys.setswitchinterval(_SWITCH_S)
+        self._get = get
+        self._over = 0
+        self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
+        self._works: dict[int, Any] = {}
+        self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._outbox: SimpleQueue[bytes | str | tuple[Large, Event | None] | None] = SimpleQueue()
+        self._held: Any = None  # a large message that came after small ones
+        self._outbox.put(f"{os.getpid()} {where}")
+        Thread(target=self._serve, name="echelon-lane", daemon=True).start()
+
+    def _serve(self) -> None:
+        try:
+            self.run()
+        finally:
+            self._outbox.put(None)
+
+    # the thread of orders
+
+    def order(self, data: bytes, references: list[Any]) -> None:
+        """Take an order; what ends work takes effect at once, the rest when its turn comes."""
+        order = pickle.loads(data)  # from the master, and nobody else
+        if order[0] == OVER:
+            self._over = max(self._over, order[1])
+            self._inbox.put(None)
+        elif order[0] == STOP:
+            self._stopped[order[2]] = order[1]
+            self._inbox.put(None)
+        else:
+            self._inbox.put((time.monotonic(), order, references))
+
+    # the thread of messages
+
+    def messages(self, most: int) -> Iterator[bytes | str | Large]:
+        """Yield what leaves: who it is; the frames of small messages, each after its length; or one large message."""
+        for _ in range(most):
+            item = self._held if self._held is not None else self._outbox.get()
+            self._held = None
+            if item is None:
+                raise RuntimeError("the thread that computes has ended")
+            if isinstance(item, str):
+                yield item
+            elif isinstance(item, bytes):
+                yield self._joined(item)
+            else:
+                large, taken = item
+                item = None
+                yield large
+                # asked for the next: the arrays have been copied
+                large = None
+                if taken is not None:
+                    taken.set()
+
+    def _joined(self, first: bytes) -> bytes:
+        """Return a frame, and those that wait behind it."""
+        listed, size = [LENGTH.pack(len(first)), first], len(first)
+        while size < BATCH - SMALL:
+            try:
+                item = self._outbox.get_nowait()
+            except Empty:
+                break
+            if not isinstance(item, bytes):
+                self._held = item
+                if item is None:
+                    self._outbox.put(None)
+                break
+            listed += LENGTH.pack(len(item)), item
+            size += len(item)
+        return b"".join(listed)
+
+    # the thread that computes
+
+    def over(self) -> int:
+        """Return the last round that needs no work."""
+        return self._over
+
+    def stopped(self, slot: int) -> bool:
+        """Return whether a slot of the round at hand needs no more work."""
+        return self._stopped.get(slot) == self.round
+
+    def take(self, timeout_s: float | None) -> None:
+        """Take in one order."""
+        try:
+            found = self._inbox.get(timeout=timeout_s)
+        except Empty:
+            return
+        if found is None:
+            return
+        start, order, references = found
+        if order[0] == LANE:
+            _, round, key, tasks, state = order
+            bring = None if round == self.round else lambda: self._bring(key, state, references)
+            self.begin(round, start, tasks, bring)
+        elif order[0] == LOAD:
+            self._works[order[1]] = references
+        else:
+            self._works.pop(order[1], None)
+            if not self._going():
+                self.forget()
+
+    def _bring(self, key: int, shipped: Shipped | None, references: list[Any]) -> tuple[Work, Any]:
+        state = unship(self._get(references[0]) if shipped is None else shipped)
+        if isinstance(state, Attached):
+            state.attach(self._work)
+        return self._work(key), state
+
+    def _work(self, key: int) -> Any:
+        """Return a job's work, or what else was loaded, fetched when it is first asked for."""
+        known = self._works[key]
+        if isinstance(known, list):
+            known = self._works[key] = _Made(unship(self._get(known[0])))
+        return known.value
+
+    def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
+        """Hand a message to the thread that yields; one that may be overwritten only when that has taken it."""
+        head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE)
+        nbytes = trees.layout(form).nbytes
+        if nbytes > SMALL:
+            taken = None if all(map(_own, segments)) else Event()
+            self._outbox.put(((head, segments), taken))
+            if taken is not None:
+                taken.wait()
+        elif len(segments) == 1:
+            self._outbox.put(head + segments[0].tobytes())
+        else:
+            payload = bytearray(nbytes)
+            for target, segment in zip(trees.views(form, payload), segments, strict=True):
+                target[:] = segment
+            self._outbox.put(head + bytes(payload))
+
+    def complain(self, error: str) -> None:
+        """Send a traceback."""
+        self._outbox.put(frames.pack_raised(self.round, error))
+
+
+class _Made:
+    """Something that was loaded, and may itself be a list."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _own(segment: NumberArray) -> bool:
+    """Return whether nobody but a message holds the memory of one of its segments."""
+    base = segment.base
+    if base is None:
+        return True
+    return isinstance(base, type(segment)) and base.base is None and sys.getrefcount(base) <= _OWN + 1

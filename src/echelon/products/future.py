@@ -1,0 +1,49 @@
+"""What callers hold of a product: a future that tells who waits for it."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Protocol
+
+from echelon.arrays import NumberArray
+
+
+class Waits(Protocol):
+    """Who wants to know what threads wait for."""
+
+    def needs(self, future: "ProductFuture | None") -> None:
+        """Take note of what this thread can't go on without."""
+
+
+class ProductFuture(Future[NumberArray]):
+    """The result of a product, as soon as it is there; it can't be cancelled.
+
+    received: whether results enough are there, decoded or not.
+    """
+
+    def __init__(self, waits: Waits) -> None:
+        super().__init__()
+        self.received = False
+        self.set_running_or_notify_cancel()
+        self._waits = waits
+
+    def result(self, timeout: float | None = None) -> NumberArray:
+        """Return the product, after waiting for it; raise `JobFailed` where its computation failed."""
+        with self._needed():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return why the product failed, or None, after waiting for it."""
+        with self._needed():
+            return super().exception(timeout)
+
+    @contextmanager
+    def _needed(self) -> Iterator[None]:
+        if self.done():
+            yield
+            return
+        self._waits.needs(self)
+        try:
+            yield
+        finally:
+            self._waits.needs(None)

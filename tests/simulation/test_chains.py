@@ -1,0 +1,262 @@
+"""Chains of products in virtual time: the vectorised simulator against the master, against theory, and under faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.delays import Deterministic, Straggler
+from echelon.errors import ArgumentError
+from echelon.master import Outcome
+from echelon.schemes import (
+    Window,
+    diagonal_interleaved,
+    improved_diagonal_interleaved,
+    polynomial_products,
+    uncoded_products,
+)
+from echelon.simulation import VirtualCluster
+from echelon.simulation.chains import simulate_chain
+from echelon.simulation.faults import Cancel, Crash, Faults, MasterCrash, Partition, Raise, random_faults
+from echelon.stragglers import Arbitrary, Bursts, waited
+from echelon.theory import dip_time, idip_time, polynomial_time, uncoded_time
+
+SCHEMES = {
+    "polynomial": polynomial_products(4, x=2, y=1),
+    "uncoded": uncoded_products(4),
+    "DIP": diagonal_interleaved(4, x=2, y=3, delay=3),
+    "DIP, mu": diagonal_interleaved(4, x=2, y=3, delay=3, tolerance=0.25),
+    "DIP, lambda": diagonal_interleaved(4, x=3, y=3, delay=2, spread=2),
+    "DIP, lambda, mu": diagonal_interleaved(4, x=3, y=3, delay=2, spread=2, tolerance=0.25),
+    "DIP, no delay": diagonal_interleaved(3, x=2, y=2, delay=0, spread=2),
+    "IDIP": improved_diagonal_interleaved(4, Arbitrary(count=8, window=4)),
+    "IDIP, mu": improved_diagonal_interleaved(4, Arbitrary(count=8, window=4), tolerance=0.25),
+    "IDIP, few": improved_diagonal_interleaved(3, Arbitrary(count=1, window=3)),
+    "IDIP, bursts": improved_diagonal_interleaved(4, Bursts(workers_at_once=2, length=2, window=4)),
+    "IDIP, bursts, mu": improved_diagonal_interleaved(3, Bursts(workers_at_once=1, length=2, window=3), tolerance=0.25),
+}
+BY_SCHEME = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+
+
+class Rounds:
+    """Rounds of a window for the master in virtual time; counts each product's rows, and looks at its deadline."""
+
+    def __init__(self, scheme, loads):
+        self.window, self.loads = Window(scheme), loads
+        self.round, self.begun, self.finished, self.came = 0, {}, {}, {}
+
+    def open(self):
+        number = self.round if self.round < len(self.loads) else None
+        if number is not None:
+            self.begun[number] = self.round
+        self.plan = self.window.open(number, 1.0 if number is None else self.loads[number])
+        if self.plan is None:  # all are there, but rounds go on to the last: nothing to be done is done at once
+            raise AssertionError("a round without products")
+        return self.plan
+
+    def close(self, received, settled):
+        for slot, row in received:
+            self.came.setdefault(self.plan.products[slot], set()).add(row)
+        for product in self.window.close(received, settled):
+            assert len(self.came[product]) >= self.window.scheme.threshold, "finished by rows that were counted twice"
+            self.finished[product] = self.round - self.begun[product]
+        self.round += 1
+        return self.round >= len(self.loads) and not self.window.products
+
+
+def in_virtual_time(scheme, paces, loads, links=None, **more):
+    rounds = Rounds(scheme, loads)
+
+    def times(place, round):
+        return float(paces[min(round, len(paces)) - 1, place % scheme.workers])
+
+    cluster = VirtualCluster(rounds, times, links or [0.0] * scheme.workers, **more)
+    return cluster.run([0.0], [10**9]), rounds
+
+
+def drawn(kind, scheme, rounds, seed):
+    rng = np.random.default_rng(seed)
+    shape = (rounds, scheme.workers)
+    # 1.25 times four tasks is what a slow worker takes for its first one: such ties count as in time
+    return np.where(rng.random(shape) < 0.35, 5.0, 1.0) if kind == "slow" else rng.exponential(1.0, shape) + 0.01
+
+
+@BY_SCHEME
+@pytest.mark.parametrize("kind", ["slow", "exponential"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_the_vectorised_simulator_takes_the_times_of_the_master(scheme, kind, linked):
+    """On the same paces, with loads that differ, every round takes the same time and products end in the same round."""
+    rng = np.random.default_rng(3)
+    loads = rng.uniform(0.5, 2.0, 40) if kind == "exponential" else np.ones(40)
+    links = rng.uniform(0, 0.3, scheme.workers).tolist() if linked else None
+    for seed in range(3):
+        paces = drawn(kind, scheme, 40 + scheme.delay, seed)
+        found = simulate_chain(scheme, paces=paces, loads=loads, links=links)
+        result, rounds = in_virtual_time(scheme, paces, loads, links)
+        durations = np.array([end - start for _, _, start, end in result.rounds])
+        # rounds after the last product was there take no time in the simulator, and are not opened by the master
+        np.testing.assert_allclose(found.durations[0, : len(durations)], durations, rtol=1e-11, atol=1e-12)
+        assert (found.durations[0, len(durations) :] == 0).all()
+        assert [rounds.finished[i] for i in range(40)] == found.finished[0].tolist()
+
+
+@BY_SCHEME
+def test_every_product_is_there_in_time_whatever_the_stragglers_do(scheme):
+    """Most patterns do not conform: the master waits, and no product takes more than delay + 1 rounds."""
+    for seed, chance in enumerate((0.2, 0.5, 0.8, 1.0)):
+        rng = np.random.default_rng(seed)
+        paces = np.where(rng.random((40, scheme.workers)) < chance, rng.uniform(2, 9, (40, scheme.workers)), 1.0)
+        _, rounds = in_virtual_time(scheme, paces, np.ones(30))
+        assert sorted(rounds.finished) == list(range(30))
+        assert max(rounds.finished.values()) <= scheme.delay
+
+
+def test_rounds_that_wait_leave_the_stragglers_that_the_patterns_say():
+    """Stragglers of one slowness all return together: as `waited` has it, where nothing is finished early."""
+    model = Arbitrary(count=4, window=3)
+    scheme = improved_diagonal_interleaved(4, model)
+    slow = np.random.default_rng(4).random((60, 4)) < 0.3
+    left = waited(slow, model, np.arange(4), together=True)
+    found = simulate_chain(scheme, paces=np.where(slow, 5.0, 1.0), products=58)
+    waits = slow.any(axis=1) & ~left.any(axis=1)
+    tasks = found.loads[0] / scheme.share
+    full = tasks[:58] == 3
+    # each task of a full round costs its share, five times as much where stragglers are waited for
+    expected = 3 * scheme.share * np.where(waits, 5.0, 1.0)[:58]
+    same = np.isclose(found.durations[0, :58], expected)
+    assert full.sum() > 20
+    assert same[full].mean() > 0.9  # a product that is there early lets some stragglers off
+
+
+@pytest.mark.parametrize("name", ["DIP", "DIP, lambda, mu", "IDIP", "IDIP, bursts, mu", "polynomial"])
+def test_under_faults_every_product_is_found_and_every_promise_kept(name):
+    """Crashes, partitions, slow spells, lost, late and repeated messages and refused results; the watcher looks on."""
+    scheme = SCHEMES[name]
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        paces = drawn("exponential", scheme, 30, seed)
+        faults = random_faults(rng, places=scheme.workers, jobs=1, horizon=15.0)
+        kept = tuple(i for i in faults.incidents if not isinstance(i, MasterCrash | Cancel | Raise))
+        calm = replace(faults, lose=faults.lose / 4, refuse=faults.refuse / 8, incidents=kept)
+        try:
+            result, rounds = in_virtual_time(
+                scheme, paces, np.ones(15), [0.05] * scheme.workers, faults=calm, patience=3.0
+            )
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {calm}") from error
+        (ended,) = result.ended
+        assert ended.outcome is Outcome.DONE, f"seed {seed}: {ended.error}"
+        assert sorted(rounds.finished) == list(range(15)), f"seed {seed}"
+        assert max(rounds.finished.values()) <= scheme.delay, f"seed {seed}"
+
+
+def test_all_workers_may_be_cut_off_at_once():
+    """Nothing is due in the first round and no message of it comes: silence has it given out again."""
+    scheme = diagonal_interleaved(2, x=1, y=5, delay=2)
+    cuts = tuple(Partition(time=0.1, place=place, length=20.0, reported=False) for place in (0, 1))
+    faults = Faults(np.random.default_rng(1), incidents=cuts)
+    _, rounds = in_virtual_time(scheme, np.ones((9, 2)), np.ones(3), faults=faults, patience=3.0)
+    assert sorted(rounds.finished) == [0, 1, 2]
+
+
+def test_all_workers_may_die_at_once():
+    scheme = diagonal_interleaved(2, x=1, y=5, delay=2, spread=2)
+    for time in (0.1, 0.3, 0.5, 0.7, 0.9):
+        deaths = tuple(Crash(time=time, place=place, notice=0.05 * (1 + place), restart=2.0) for place in (0, 1))
+        result, rounds = in_virtual_time(
+            scheme, np.ones((9, 2)), np.ones(3), faults=Faults(np.random.default_rng(1), incidents=deaths)
+        )
+        assert result.starved >= 1
+        assert sorted(rounds.finished) == [0, 1, 2]
+
+
+LAW = Straggler(base=Deterministic(time=1.0), probability=0.3, slowdown=5.0)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected", "stated"),
+    [
+        (
+            polynomial_products(4, x=2, y=1),
+            polynomial_time(slowdown=5, stragglers=2, workers=4, probability=0.3),
+            0.6674,
+        ),
+        (uncoded_products(4), uncoded_time(slowdown=5, workers=4, probability=0.3), 1.0099),
+    ],
+    ids=["polynomial", "uncoded"],
+)
+def test_means_without_delay_are_those_of_section_4(scheme, expected, stated):
+    """At 99.9 %, over 100 runs of 2000 products."""
+    assert expected == pytest.approx(stated, abs=5e-5)
+    found = simulate_chain(scheme, LAW, products=2000, seeds=100, seed=2)
+    assert abs(found.mean - expected) < 3.29 * found.error
+
+
+def test_dip_with_a_long_delay_takes_what_section_4_says():
+    """R_DIP for T = infinity is .4236 with x y = 6; with T = 30 within .002, at 99.9 %."""
+    expected = dip_time(slowdown=5, results=6, workers=4, probability=0.3)
+    assert expected == pytest.approx(0.4236, abs=5e-5)
+    found = simulate_chain(diagonal_interleaved(4, x=2, y=3, delay=30), LAW, products=4000, seeds=20, seed=3)
+    assert abs(found.mean - expected) < 0.002
+    assert 3.29 * found.error < 0.002
+
+
+def test_idip_takes_no_longer_than_the_exact_chain_says():
+    """99.9 %: `idip_time` counts the full load in every round; finished products only make it less."""
+    expected = idip_time(slowdown=5, count=8, window=4, workers=4, probability=0.3)
+    found = simulate_chain(SCHEMES["IDIP"], LAW, products=2000, seeds=50, seed=4)
+    assert found.mean < expected + 3.29 * found.error
+
+
+def test_loads_scale_times_and_are_reported():
+    scheme = polynomial_products(3, x=2, y=1)
+    one = simulate_chain(scheme, paces=np.ones((4, 3)), products=4)
+    two = simulate_chain(scheme, paces=np.ones((4, 3)), loads=[2.0, 4.0, 2.0, 6.0])
+    assert one.durations.tolist() == [[0.5] * 4]
+    assert two.durations.tolist() == [[1.0, 2.0, 1.0, 3.0]]
+    assert two.loads.tolist() == two.durations.tolist()
+    assert two.times.tolist() == [7.0 / 4]
+    assert np.isnan(two.error)
+
+
+def test_runs_are_independent_and_come_from_the_seed():
+    scheme = SCHEMES["DIP"]
+    first, again, other = (simulate_chain(scheme, LAW, products=50, seeds=4, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.durations, again.durations)
+    assert (first.durations != other.durations).any()
+    assert len({row.tobytes() for row in first.durations}) == 4
+
+
+def test_several_patterns_at_once_are_what_each_is_alone():
+    scheme = SCHEMES["IDIP, bursts"]
+    paces = np.stack([drawn("exponential", scheme, 25, seed) for seed in range(5)])
+    together = simulate_chain(scheme, paces=paces, products=20)
+    for i, alone in enumerate(paces):
+        one = simulate_chain(scheme, paces=alone, products=20)
+        np.testing.assert_array_equal(together.durations[i, :23], one.durations[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"products": 5}, "law, paces: one of them must be given"),
+        ({"law": LAW, "paces": np.ones((9, 4)), "products": 5}, "law, paces: one of them must be given"),
+        ({"law": LAW}, "products: None is not allowed"),
+        ({"law": LAW, "products": 0}, "products: 0 is not allowed"),
+        ({"law": LAW, "products": 5, "loads": [1.0]}, "products: 5 is not allowed; must be 1"),
+        ({"law": LAW, "loads": []}, "loads: must be a row"),
+        ({"law": LAW, "loads": [1.0, -1.0]}, "loads: must be a row"),
+        ({"law": [LAW], "products": 5}, "law"),
+        ({"law": LAW, "products": 5, "seeds": 0}, "seeds: 0 is not allowed"),
+        ({"law": LAW, "products": 5, "links": [0.0]}, "links: must be 4 finite numbers"),
+        ({"law": LAW, "products": 5, "links": [0.0, 0.0, 0.0, -1.0]}, "links: must be 4 finite numbers"),
+        ({"paces": np.ones((7, 4)), "products": 5}, "for 8 rounds at least"),
+        ({"paces": np.ones((8, 3)), "products": 5}, "paces: shape"),
+        ({"paces": np.zeros((8, 4)), "products": 5}, "paces: must be > 0"),
+        ({"paces": np.full((8, 4), np.nan), "products": 5}, "must be finite times"),
+        ({"paces": np.ones((0, 8, 4)), "products": 5}, "paces: must be > 0"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, said):
+    with pytest.raises(ArgumentError, match=said):
+        simulate_chain(SCHEMES["DIP"], **arguments)
