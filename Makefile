@@ -5,11 +5,12 @@ READY := .venv/.ready
 RIVALS := .venv/.rivals
 SECONDS ?= 60
 
-.PHONY: help demo test check bench chaos reproduce clean
+.PHONY: help demo test test-hosts check bench chaos reproduce clean
 
 help:
 	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
 	@echo "make test       run the tests"
+	@echo "make test-hosts a stream over hosts that are network namespaces, one of them cut off; needs root and iproute2"
 	@echo "make check      ruff, mypy (strict) and the import layers"
 	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
 	@echo "make chaos      the master under seeded faults in virtual time, for SECONDS (60) seconds"
@@ -26,6 +27,9 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BIN)/python -m pytest --numprocesses 2 --quiet
+
+test-hosts: $(READY)
+	@ECHELON_TEST_HOSTS=1 $(BIN)/python -m pytest --quiet tests/hosts
 
 check: $(READY)
 	@$(BIN)/ruff check .

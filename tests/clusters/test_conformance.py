@@ -157,7 +157,7 @@ def test_results_that_cant_be_combined_are_refused_with_the_reason(cluster, make
     assert said in desk.wait(Trouble)[0].error
 
 
-def test_a_purged_round_ends_after_one_part_at_most_and_its_late_messages_are_harmless(cluster, gate):
+def test_a_purged_round_ends_after_one_part_at_most_and_its_late_messages_are_harmless(cluster, gate, kind):
     """The worker waits for its third part when the round is purged, and perhaps for its fourth when it hears of it."""
     desk = Desk(cluster)
     worker = desk.start()[0]
@@ -175,8 +175,10 @@ def test_a_purged_round_ends_after_one_part_at_most_and_its_late_messages_are_ha
         desk.reports += cluster.poll(0.1)
     (message,) = desk.wait(Message, 1, lambda message: message.round == 2)
     np.testing.assert_allclose(message.segments[0], work.expected(1.0, 3))
-    # of a thousand tasks only the one before the purge, and what was under way then, were done
-    assert sum(1 for report in desk.reports if isinstance(report, Message) and report.round == 1) <= 3
+    # of a thousand tasks only the one before the purge, and what was under way then, were done; and perhaps one more
+    # where a purge is an order that travels, and not a store that is seen at once
+    most = 2 if kind in ("processes", "threads") else 3
+    assert sum(1 for report in desk.reports if isinstance(report, Message) and report.round == 1) <= most
 
 
 NO_SUCCESSORS = pytest.mark.skipif(KINDS == ["mpi"], reason="a rank that died has no successor")

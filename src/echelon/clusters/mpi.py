@@ -315,7 +315,7 @@ class MpiCluster:
         """Leave it to the link to receive the rest of large results."""
         for rank, _, _, memory, requests in self._coming:
             if whose(rank):
-                self._link.keep(requests, memory)
+                self._link.keep(rank, requests, memory)
         self._coming = [entry for entry in self._coming if not whose(entry[0])]
 
     def release(self, message: Message) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 _TOLERANT = "OMPI_MCA_mpi_ft_enable"  # what Open MPI's launcher sets for ``--with-ft ulfm``
+# MPI ends without its last fence, in which it now and then waits for ranks that died (Open MPI 5.0); ours is enough
+_NO_FENCE = "OMPI_MCA_async_mpi_finalize"
 BUFFER, LEAVE = 0, 1  # tags: of buffers, and of frames about the end; streams have theirs from 2 on
 SHORT = 4000  # bytes that every MPI library takes without asking the other side first
 _LONGEST = 1 << 30  # bytes of one message: MPI counts in C's int
@@ -31,6 +33,8 @@ Places = Sequence[tuple[int, int]]  # offset and bytes of buffers in a memory
 
 def library() -> ModuleType:
     """Return mpi4py's MPI; importing it takes part in the run that `mpiexec` started."""
+    if _tolerant():
+        os.environ.setdefault(_NO_FENCE, "1")
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the package is missing, or the MPI library beside it
@@ -38,6 +42,11 @@ def library() -> ModuleType:
             f"cluster='mpi' needs mpi4py and an MPI library: pip install 'echelon[mpi]' ({error})"
         ) from error
     return MPI
+
+
+def _tolerant() -> bool:
+    """Return whether the launcher lets ranks go on after another one died."""
+    return os.environ.get(_TOLERANT, "0") not in ("0", "false")
 
 
 @cache
@@ -66,12 +75,12 @@ class Link:
         self.comm: MPI.Intracomm = mpi.COMM_WORLD.Dup()  # so that nothing that the program sends itself is ours
         self.comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.size = self.comm.rank, self.comm.size
-        self.tolerant = os.environ.get(_TOLERANT, "0") not in ("0", "false")
+        self.tolerant = _tolerant()
         self.lost: set[int] = set()
         self.lock = RLock()
         self.streams = LEAVE  # the tag of the last stream that was opened
         self.user: Any = None  # the cluster that is open
-        self._sending: list[tuple[MPI.Request, Any]] = []
+        self._under_way: list[tuple[int, MPI.Request, Any]] = []  # the other rank, the request, the memory it uses
         self._status: MPI.Status = mpi.Status()
 
     def send(self, rank: int, tag: int, frame: Any, buffers: Sequence[Any] = ()) -> None:
@@ -94,21 +103,24 @@ class Link:
         try:
             request = self.comm.Isend(data, rank, tag)
             if not request.Test():
-                self._sending.append((request, data))
+                self._under_way.append((rank, request, data))
         except self.mpi.Exception as error:
             self._check(error)
 
     def flush(self) -> bool:
         """Let go of what has left; return whether that was all."""
-        if self._sending:
+        if self._under_way:
             with self.lock:
-                self._sending = [entry for entry in self._sending if not self.over(entry[0])]
-        return not self._sending
+                # what is on its way to a rank that died may never end
+                self._under_way = [
+                    entry for entry in self._under_way if entry[0] not in self.lost and not self.over(entry[1])
+                ]
+        return not self._under_way
 
-    def keep(self, requests: "Iterable[MPI.Request]", memory: Any) -> None:
+    def keep(self, rank: int, requests: "Iterable[MPI.Request]", memory: Any) -> None:
         """Hold a memory until the requests that use it have ended."""
         with self.lock:
-            self._sending += [(request, memory) for request in requests]
+            self._under_way += [(rank, request, memory) for request in requests]
 
     def over(self, request: "MPI.Request") -> bool:
         """Return whether a request has ended, well or because the other side died."""
@@ -148,9 +160,9 @@ class Link:
         """Return which ranks died, of which nobody knew; an error of another kind is raised again."""
         self._check(error)
         with self.lock:
+            self.comm.Ack_failed()  # first: of whoever dies after it there is another error
             group = self.comm.Get_failed()
             found = set(group.Translate_ranks(list(range(group.size)), self.comm.Get_group())) - self.lost
-            self.comm.Ack_failed()
         self.lost |= found
         return found
 

@@ -212,7 +212,7 @@ class _Waits:
             runs = np.flatnonzero(which == i)
             for workers, most in self._model.limits(history.reshape(self._seen.shape[1:])):
                 if most < len(workers):
-                    ordered = np.sort(lanes[np.ix_(runs, workers)], axis=1)
+                    ordered = np.sort(lanes[runs][:, list(workers)], axis=1)
                     wait[runs] = np.maximum(wait[runs], ordered[:, len(workers) - most - 1])
         return wait
 
