@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from echelon import checks, trees
-from echelon.clusters import frames, ray_session, shipping
+from echelon.clusters import blas_threads, frames, ray_session, shipping
 from echelon.clusters.base import Down, Message, Report, Trouble, Up
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.ray_worker import LANE, LENGTH, LOAD, OVER, STOP, UNLOAD, Shipped, unship
@@ -39,7 +39,6 @@ except ModuleNotFoundError as missing:
 
 log = logging.getLogger("echelon.clusters")
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _INLINE = 64 * 1024  # bytes of a state that goes with every lane; larger ones lie in the object store
 _ITEMS = 20_000  # that a generator yields before another takes its place
 _LOOK_S = 1.0  # how often a reader looks whether it is still needed
@@ -133,7 +132,7 @@ class RayCluster:
         count = workers if emulate is None else len(paces(workers, emulate, seed))
         wanted = ray_session.requests(resources, count, each=1.0 if emulate is None else 0.0)
         checks.number("start_s", start_s, above=0)
-        self._environment = dict.fromkeys(_THREADS, str(checks.whole("threads", threads, least=1, most=4096)))
+        self._environment = dict.fromkeys(blas_threads.NAMES, str(checks.whole("threads", threads, least=1, most=4096)))
         occupied = sum(request.get("num_cpus", 0.0) for request in wanted or [])
         self._closed = False
         self._inbox: SimpleQueue[tuple[_Handle, Any] | None] = SimpleQueue()
