@@ -29,7 +29,7 @@ from echelon.stream import Delivery, Stream
 from echelon.stream.stream import PATIENCE_S
 
 Pair = tuple[Any, Any]
-TOLERANCE = 6e-5
+TOLERANCE = 2.4e-5  # noise amplified 200 times in float32: one product in 400 waits for it
 
 
 class MatmulStream:
