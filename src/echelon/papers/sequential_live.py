@@ -27,8 +27,8 @@ ITERATIONS = 3
 BASE_S = 0.1  # that a product of mean load takes a worker that does not straggle
 PROBABILITY = 0.3
 TOLERANCE = 0.25
-# relative differences of losses that are allowed, in float64 and float32: there decoding may bring 2.4e-5 of the largest
-# number into each product, and training makes more of it
+# relative differences of losses that are allowed, in float64 and float32: there decoding may bring 2.4e-5 of the
+# largest number into each product, and training makes more of it
 DOUBLE, SINGLE = 1e-8, 1e-3
 
 
