@@ -14,22 +14,20 @@ from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-import echelon as ec
+from bench.engines_example2 import emulated_rows
 from echelon.clusters import Message, MpiCluster, Up
 from echelon.plan import Task
-from echelon.stream import read_record
 
 ROOT = Path(__file__).parents[1]
 WORKERS, TASKS = 5, 11
 LENGTHS = {1: "8 B", 1000: "8 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
 ROUNDS = {1: 60, 1000: 60, 1_000_000: 5}  # a turn
 TURNS = 6
-SCALE, ITERATIONS = 0.3, 80  # of the paper's times: an iteration takes 228 ms and more
+ITERATIONS = 80  # of Example 2
 KEY_OF_BARE = 1 << 40
 
 ALL_AT_ONCE, ONE_BY_ONE = 1.0, 2.0  # how a bare worker sends its results
@@ -214,35 +212,5 @@ def _exchange_rows() -> list[list[str]]:
     return rows
 
 
-def _normalised(state: np.ndarray, product: np.ndarray) -> np.ndarray:
-    return product / (1.0 + np.abs(product).max())
-
-
-def _emulated_rows() -> list[list[str]]:
-    """Return measured against predicted iteration times of Example 2, both splits."""
-    profile = ec.read_profile(ROOT / "examples" / "example2.toml").scaled(SCALE)
-    matrix = np.random.default_rng(1).standard_normal((500, 500)) / 500**0.5
-    rows = []
-    for rule in ("theorem2", "uniform"):
-        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.job.critical)
-        expected = ec.predict(plan, profile).iteration_mean
-        job = ec.LinearJob(matrix=matrix, parts=50, state=np.ones(500), update=_normalised, iterations=ITERATIONS)
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "run"
-            with ec.Stream("mpi", emulate=profile, profile=profile, split=rule, adapt=False, record=path) as stream:
-                stream.submit(job).result()
-            times = np.array([seen.end - seen.start for seen in read_record(path).rounds])
-        rows.append(
-            [
-                f"MPI: Example 2 emulated, {rule} split, an iteration against the exact prediction",
-                f"{len(times)} iterations",
-                f"{1e3 * times.mean():.1f} ± {1e3 * times.std() / len(times) ** 0.5:.1f} ms",
-                f"{1e3 * expected:.1f} ms",
-                f"{100 * (times.mean() / expected - 1):+.1f} %",
-            ]
-        )
-    return rows
-
-
 if __name__ == "__main__":
-    print(json.dumps(_exchange_rows() + _emulated_rows()), flush=True)
+    print(json.dumps(_exchange_rows() + emulated_rows("mpi", "MPI", ITERATIONS)), flush=True)

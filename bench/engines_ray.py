@@ -14,22 +14,21 @@ from contextlib import closing
 from functools import cache
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import echelon as ec
+from bench.engines_example2 import emulated_rows, normalised
 from echelon.clusters import Message, Up
 from echelon.plan import Task
-from echelon.stream import read_record
 
 ROOT = Path(__file__).parents[1]
 WORKERS, TASKS = 5, 11
 LENGTHS = {1: "8 B", 1000: "8 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
 ROUNDS = {1: 30, 1000: 30, 1_000_000: 4}  # a turn
 TURNS, WARM_UP = 5, 5
-SCALE, ITERATIONS = 0.3, 100  # of the paper's times: an iteration takes 228 ms and more
+ITERATIONS = 100  # of Example 2
 KILL_SECONDS, KILL_PAUSE_S = 60.0, 2.0
 
 
@@ -158,36 +157,6 @@ def _exchange_rows() -> list[list[str]]:
     return rows
 
 
-def _normalised(state: np.ndarray, product: np.ndarray) -> np.ndarray:
-    return product / (1.0 + np.abs(product).max())
-
-
-def _emulated_rows() -> list[list[str]]:
-    """Return measured against predicted iteration times of Example 2, both splits."""
-    profile = ec.read_profile(ROOT / "examples" / "example2.toml").scaled(SCALE)
-    matrix = np.random.default_rng(1).standard_normal((500, 500)) / 500**0.5
-    rows = []
-    for rule in ("theorem2", "uniform"):
-        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.job.critical)
-        expected = ec.predict(plan, profile).iteration_mean
-        job = ec.LinearJob(matrix=matrix, parts=50, state=np.ones(500), update=_normalised, iterations=ITERATIONS)
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "run"
-            with ec.Stream("ray", emulate=profile, profile=profile, split=rule, adapt=False, record=path) as stream:
-                stream.submit(job).result()
-            times = np.array([seen.end - seen.start for seen in read_record(path).rounds])
-        rows.append(
-            [
-                f"Ray: Example 2 emulated, {rule} split, an iteration against the exact prediction",
-                f"{len(times)} iterations",
-                f"{1e3 * times.mean():.1f} ± {1e3 * times.std() / len(times) ** 0.5:.1f} ms",
-                f"{1e3 * expected:.1f} ms",
-                f"{100 * (times.mean() / expected - 1):+.1f} %",
-            ]
-        )
-    return rows
-
-
 def _killed_rows() -> list[list[str]]:
     """Return how many jobs were delivered, in order and right, while an actor was killed every two seconds."""
     from echelon.clusters.ray import RayCluster
@@ -195,7 +164,7 @@ def _killed_rows() -> list[list[str]]:
     matrix = np.random.default_rng(1).standard_normal((500, 500)) / 500**0.5
     state = np.ones(500)
     for _ in range(40):
-        state = _normalised(state, matrix @ state)
+        state = normalised(state, matrix @ state)
     over, kills = threading.Event(), 0
     cluster = RayCluster(3)
 
@@ -213,7 +182,7 @@ def _killed_rows() -> list[list[str]]:
         thread.start()
         try:
             while thread.is_alive():
-                job = ec.LinearJob(matrix=matrix, parts=30, state=np.ones(500), update=_normalised, iterations=40)
+                job = ec.LinearJob(matrix=matrix, parts=30, state=np.ones(500), update=normalised, iterations=40)
                 done = stream.submit(job).delivery()
                 right += done.error is None and done.number == jobs and bool(np.abs(done.result - state).max() < 1e-8)
                 jobs += 1
@@ -227,7 +196,7 @@ def _killed_rows() -> list[list[str]]:
 
 
 def main() -> None:
-    print(json.dumps(_exchange_rows() + _emulated_rows() + _killed_rows()), flush=True)
+    print(json.dumps(_exchange_rows() + emulated_rows("ray", "Ray", ITERATIONS) + _killed_rows()), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -52,17 +52,16 @@ def pytest_on_ranks(ranks, *arguments, **more):
 
 
 def no_rank_is_left(marker):
-    """Return whether no process has the marker in its command line, after a moment."""
-    end = time.monotonic() + 10.0
-    while time.monotonic() < end:
-        lines = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                lines.append(path.read_bytes())
-        if not any(marker.encode() in line for line in lines):
-            return True
-        time.sleep(0.05)
-    return False
+    """Return whether every process that has the marker in its command line ends, if it has not ended yet."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended by now
+            if marker.encode() in path.read_bytes():
+                process = os.pidfd_open(int(path.parent.name))
+                ended = select.select([process], [], [], 10.0)[0]
+                os.close(process)
+                if not ended:
+                    return False
+    return True
 
 
 def test_ranks_conform():
@@ -184,21 +183,26 @@ def test_a_program_that_raises_ends_with_its_error_and_leaves_no_rank():
 
 
 HANGING = """
-import sys, time  # {marker}
+import sys, threading  # {marker}
 import echelon as ec
-job = ec.SumJob(partial=lambda state, chunk: time.sleep(1000), update=lambda state, total: state, state=1.0,
-                chunks=[1.0, 2.0], iterations=1)
+
+def endless(state, chunk):
+    open({begun!r}, "w").close()
+    threading.Event().wait()
+
+job = ec.SumJob(partial=endless, update=lambda state, total: state, state=1.0, chunks=[1.0, 2.0], iterations=1)
 stream = ec.Stream("mpi", redundancy=1.0)
 stream.submit(job)
-time.sleep(0.5)
+open({begun!r}).close()  # a pipe: it opens when a worker has opened its end
 stream.close(wait=False)
 sys.exit(3)
 """
 
 
-def test_ranks_end_with_the_program_even_if_a_part_does_not_and_its_exit_code_stays():
-    marker = f"echelon-hanging-{os.getpid()}"
-    ended = mpiexec(3, sys.executable, "-c", HANGING.format(marker=marker))
+def test_ranks_end_with_the_program_even_if_a_part_does_not_and_its_exit_code_stays(tmp_path):
+    marker, begun = f"echelon-hanging-{os.getpid()}", str(tmp_path / "begun")
+    os.mkfifo(begun)
+    ended = mpiexec(3, sys.executable, "-c", HANGING.format(marker=marker, begun=begun))
     assert ended.returncode == 3
     assert no_rank_is_left(marker)
 

@@ -27,9 +27,7 @@ ITERATIONS = 3
 BASE_S = 0.1  # that a product of mean load takes a worker that does not straggle
 PROBABILITY = 0.3
 TOLERANCE = 0.25
-# relative differences of losses that are allowed, in float64 and float32: there decoding may bring 2.4e-5 of the
-# largest number into each product, and training makes more of it
-DOUBLE, SINGLE = 1e-8, 1e-3
+DOUBLE, SINGLE = 1e-8, 1e-4  # relative differences of losses that are allowed, in float64 and float32
 
 
 def profile(base_s: float) -> Profile:
@@ -162,10 +160,20 @@ def live(folder: Path, seed: int) -> list[Claim]:
             "Section 5",
             "coded training computes what plain training does",
             "implied",
-            f"losses differ by {double:.0e} at most in float64, {single:.0e} in float32",
-            verdict(double <= DOUBLE and single <= SINGLE),
+            f"losses differ by {double:.0e} at most, in float64",
+            verdict(double <= DOUBLE),
             f"relative, for all five networks, {len(schemes)} schemes and {ITERATIONS} iterations ({data.name}), with "
-            f"emulated stragglers in float64 and without in float32; allowed are {DOUBLE:g} and {SINGLE:g}",
+            f"emulated stragglers; allowed is {DOUBLE:g}",
+        ),
+        Claim(
+            "Section 5",
+            "coded training computes what plain training does, in float32",
+            "not said",
+            f"losses differ by {single:.0e} at most",
+            verdict(single <= SINGLE),
+            f"the same without stragglers; allowed is {SINGLE:g}. Which results come first differs from run to run, "
+            "and with it the rounding; where a ReLU of some network then turns to its other side, its loss jumps. "
+            "Plain training jumps alike where noise of a millionth is added to its products",
         ),
     ]
 
