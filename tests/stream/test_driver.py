@@ -9,6 +9,7 @@ from echelon.clusters import Message, Up
 from echelon.codes import Decoder, uncoded
 from echelon.jobs import SumJob
 from echelon.stream.driver import Driver
+from echelon.stream.kept import Store
 from echelon.stream.observer import Observer, Running
 from echelon.stream.pacing import Pacing
 
@@ -76,7 +77,7 @@ def test_memory_is_bounded_by_the_messages_of_one_round_over_a_hundred_thousand_
         partial=len, update=lambda state, total: total, state=np.ones(4), chunks=[0, 1, 2], until=bool
     )  # fmt: skip
     code = uncoded(parts=3)
-    driver.order(lambda: driver.submit(Running(0, "long", job, (code,), (Decoder(code),), job.state, 0.0)))
+    driver.order(lambda: driver.submit(Running(0, "long", job, (code,), (Decoder(code),), job.state, 0.0, Store(0))))
     job.until = lambda state: driver.master.round >= ROUNDS and (driver.stop() or True)
     driver.run()
     assert driver.master.round == ROUNDS

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from echelon.clusters.base import Attached, Cluster, Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.base import AtOnce, Attached, Cluster, Down, Message, Report, Trouble, Up, Work
 from echelon.clusters.mpi import MpiCluster
 from echelon.clusters.processes import ProcessCluster
 from echelon.clusters.threads import ThreadCluster
@@ -25,6 +25,7 @@ CLUSTERS: dict[str, Callable[..., Cluster]] = {
 
 __all__ = [
     "CLUSTERS",
+    "AtOnce",
     "Attached",
     "Cluster",
     "Down",

@@ -19,6 +19,14 @@ class Work(Protocol):
         """Return the result of a part: an array, or dicts, lists and tuples of arrays."""
 
 
+class AtOnce(ABC):
+    """Work for which a row is cheaper at once than part by part, where no other row of the lane needs its parts."""
+
+    @abstractmethod
+    def at_once(self, state: Any, parts: Sequence[int], coefficients: NumberArray) -> Any:
+        """Return the weighted sum of the results of some parts."""
+
+
 class Attached(ABC):
     """A state whose parts also need what was loaded under other keys."""
 

@@ -9,14 +9,14 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from echelon import trees
 from echelon.arrays import NumberArray
-from echelon.clusters.base import Work
+from echelon.clusters.base import AtOnce, Work
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
 from echelon.errors import ArgumentError
@@ -51,6 +51,10 @@ class Lane:
         parts, coefficients = self._work.row(slot, row)
         if len(parts) == 1 and coefficients[0] == 1:
             return self._plain(parts[0])
+        if isinstance(self._work, AtOnce) and all(
+            self._uses.get(part, 1) == 1 and part not in self._kept for part in parts
+        ):
+            return self._at_once(self._work, parts, coefficients)
         used: dict[int, tuple[bytes, list[NumberArray]]] = {}
         for part in parts:
             known = self._kept.get(part)
@@ -87,6 +91,16 @@ class Lane:
                 self._kept[part] = known
         self._used(part)
         return known
+
+    def _at_once(
+        self, work: AtOnce, parts: Sequence[int], coefficients: NumberArray
+    ) -> tuple[bytes, list[NumberArray]] | None:
+        """Return a row whose parts no other row needs."""
+        if not self._wanted():
+            return None
+        for part in parts:
+            self._used(part)
+        return _flat(work.at_once(self._state, parts, coefficients), keep=self._own)
 
     def _used(self, part: int) -> None:
         """Count one use of a part less, and let go of its result after the last."""

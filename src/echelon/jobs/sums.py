@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.arrays import NumberArray
+from echelon.clusters import AtOnce
 from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function
@@ -29,6 +30,8 @@ class SumJob(IterativeJob):
     neighbouring chunks, which a worker computes once for all its rows. With very few chunks a small redundancy rounds
     to none.
 
+    weighted: ``weighted(state, chunks, coefficients)``, the weighted sum of `partial` over some chunks, where that is
+        cheaper at once than chunk by chunk; asked for rows whose chunks the worker needs for no other row.
     plan: how the sum is protected instead, and which worker computes what: a plan with codes from `echelon.schemes`
         (multi_message, gradient_coding, …), with a lane for every worker of the stream. The stream's redundancy and
         split play no part then.
@@ -49,6 +52,7 @@ class SumJob(IterativeJob):
         chunks: Sequence[Any] | None = None,
         load: Callable[[int], Any] | None = None,
         parts: int | None = None,
+        weighted: Callable[[Any, Sequence[Any], NumberArray], Any] | None = None,
         plan: CodedPlan | None = None,
         lend: bool = False,
         iterations: int | None = None,
@@ -58,6 +62,7 @@ class SumJob(IterativeJob):
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
+        self._weighted = None if weighted is None else checked_function("weighted", weighted)
         self._chunks = Chunks(chunks, load, parts)
         self.parts = len(self._chunks)
         if self._chunks.loaded:
@@ -78,6 +83,8 @@ class SumJob(IterativeJob):
     def work(self, codes: Sequence[Code]) -> "SumWork":
         """Return what travels to the workers."""
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
+        if self._weighted is not None:
+            return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted)
         return SumWork(codes, chunks, self.partial, self._chunks)
 
     def request(self, state: Any) -> Any:
@@ -134,3 +141,22 @@ class SumWork:
     def part(self, state: Any, part: int) -> Any:
         """Return the partial result of a chunk, which is loaded when it is first needed."""
         return self._partial(state, self._chunks[part])
+
+
+class WeightedWork(SumWork, AtOnce):
+    """Partial results whose weighted sums are cheaper at once."""
+
+    def __init__(
+        self,
+        codes: Sequence[Code],
+        parts: Sequence[Sequence[int]],
+        partial: Callable[[Any, Any], Any],
+        chunks: Chunks,
+        weighted: Callable[[Any, Sequence[Any], NumberArray], Any],
+    ) -> None:
+        super().__init__(codes, parts, partial, chunks)
+        self._weighted = weighted
+
+    def at_once(self, state: Any, parts: Sequence[int], coefficients: NumberArray) -> Any:
+        """Return the weighted sum of the partial results of some chunks."""
+        return self._weighted(state, [self._chunks[part] for part in parts], coefficients)

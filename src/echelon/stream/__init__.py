@@ -2,7 +2,8 @@
 
 from echelon.stream.handle import Delivery, Handle, JobFailed, Progress
 from echelon.stream.journal import Journal
+from echelon.stream.kept import Kept
 from echelon.stream.record import Record, read_record
 from echelon.stream.stream import Stream
 
-__all__ = ["Delivery", "Handle", "JobFailed", "Journal", "Progress", "Record", "Stream", "read_record"]
+__all__ = ["Delivery", "Handle", "JobFailed", "Journal", "Kept", "Progress", "Record", "Stream", "read_record"]

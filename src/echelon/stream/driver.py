@@ -45,6 +45,7 @@ from echelon.master import (
 )
 from echelon.plan import Plan
 from echelon.schemes import coded_rows
+from echelon.stream.kept import Store
 from echelon.stream.observer import Observer, RoundSeen, Running
 from echelon.stream.pacing import Pacing, Seen
 
@@ -70,6 +71,7 @@ class Driver:
         self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
         self._timer: tuple[float, int, int] | None = None
         self._seen: RoundSeen | None = None
+        self._served: Store | None = None  # whose round was the last
         self._finished_rounds: list[RoundSeen] = []
         self._stop = False
 
@@ -96,9 +98,20 @@ class Driver:
     def submit(self, running: Running) -> None:
         """Take in a job; in the driver's thread."""
         self._jobs[running.number] = running
+        running.store.users += 1
         for observer in self._observers:
             observer.submitted(running.arrived, running)
         self.tell(Submitted(self.now(), running.number))
+
+    def forget(self, store: Store) -> None:
+        """Let the workers forget a job's work as soon as no job needs it; in the driver's thread."""
+        store.kept = False
+        self._unload(store)
+
+    def _unload(self, store: Store) -> None:
+        if store.loaded and not store.kept and not store.users:
+            store.loaded = False
+            self._cluster.unload(store.key)
 
     def run(self) -> None:
         """Drive until stopped."""
@@ -200,18 +213,21 @@ class Driver:
 
     def _open(self, running: Running, round: int, workers: tuple[int, ...]) -> Event:
         """Plan a round and tell the cluster what it is computed from."""
-        loading = not running.loaded
+        store, running.begun = running.store, True
+        loading = not store.loaded
         try:
             if loading:
-                self._cluster.load(running.number, running.job.work(running.codes))
-                running.loaded = True
+                self._cluster.load(store.key, running.job.work(running.codes))
+                store.loaded = True
+            if store is not self._served:
                 self._tidy()  # what the job before showed is its own
                 self.pacing.new_job()
+                self._served = store
             elif not self.pacing.known:
                 self._tidy()  # the first round is there to be learnt from
             made = running.job.open(self._cluster) if isinstance(running.job, RoundJob) else running.job.plan
             start = self.now()
-            self._cluster.broadcast(round, running.number, running.job.request(running.state))
+            self._cluster.broadcast(round, store.key, running.job.request(running.state))
             plan, workers = self._plan(running, workers) if made is None else self._by_place(made, workers)
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
@@ -238,13 +254,13 @@ class Driver:
         by_place = {self.places[worker]: worker for worker in workers}
         places, (code,) = tuple(sorted(by_place)), running.codes
         left, move_cost = running.rounds_left(), running.job.move_cost
-        counts = self.pacing.counts(running.number, code, places, left, move_cost)
-        key = tuple(counts.tolist())
-        if key not in running.plans:
-            if len(running.plans) >= _PLANS:
-                running.plans.pop(next(iter(running.plans)))
-            running.plans[key] = coded_rows(code, counts)
-        return running.plans[key], tuple(by_place[place] for place in places)
+        counts = self.pacing.counts(running.store.key, code, places, left, move_cost)
+        key, plans = tuple(counts.tolist()), running.store.plans
+        if key not in plans:
+            if len(plans) >= _PLANS:
+                plans.pop(next(iter(plans)))
+            plans[key] = coded_rows(code, counts)
+        return plans[key], tuple(by_place[place] for place in places)
 
     def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> Event:
         running = self._jobs[self._in_service()]
@@ -335,8 +351,9 @@ class Driver:
 
     def _deliver(self, number: int, outcome: Outcome, error: str) -> None:
         running = self._jobs.pop(number)
-        if running.loaded:
-            self._cluster.unload(number)
+        running.store.users -= 1
+        self._unload(running.store)
+        if running.begun:
             self._drop_messages()
             self._seen = None
         for observer in self._observers:

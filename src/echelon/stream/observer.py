@@ -7,6 +7,7 @@ from echelon.codes import Code, Decoder
 from echelon.jobs import IterativeJob
 from echelon.master import Outcome
 from echelon.plan import Plan
+from echelon.stream.kept import Store
 
 _UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to go on for, at least
 
@@ -22,12 +23,12 @@ class Running:
     decoders: tuple[Decoder, ...]
     state: Any
     arrived: float
+    store: Store
     iteration: int = 0
     error: float = 0.0
-    loaded: bool = False
+    begun: bool = False
     messages: int = 0
     nbytes: int = 0
-    plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
 
     def rounds_left(self) -> int:
         """Return how many rounds it will go on for, or a guess."""

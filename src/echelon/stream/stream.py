@@ -25,6 +25,7 @@ from echelon.stream.display import Display, show
 from echelon.stream.driver import Driver
 from echelon.stream.handle import Delivery, Handle, JobFailed
 from echelon.stream.journal import Journal
+from echelon.stream.kept import Kept, Store
 from echelon.stream.observer import Observer, RoundSeen, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.record import Recorder
@@ -180,6 +181,37 @@ class Stream:
 
         deliver: whether it is to be among the `deliveries`; the handle has its result in any case.
         """
+        self._check_job(job)
+        with self._entering:  # so that jobs reach the master in the order of their numbers
+            self._check_open()
+            # a copy: the job's own state stays as it is, so that it can be submitted again
+            state = deepcopy(job.state)
+            number = self._journal.submitted(job) if self._journal is not None else self._next
+            return self._enter(number, job, state, deliver=deliver)
+
+    def keep(self, job: IterativeJob) -> Kept:
+        """Return the job as one whose data goes to the workers once, to be run from one state after another.
+
+        >>> import numpy as np
+        >>> from echelon.jobs import LinearJob
+        >>> job = LinearJob(matrix=np.eye(2), update=lambda state, product: product, state=None, parts=2, iterations=1)
+        >>> with Stream(cluster="threads", workers=2) as stream, stream.keep(job) as product:
+        ...     [product.run(np.full(2, x)).sum().round(9) for x in (1.0, 2.0)]
+        [np.float64(2.0), np.float64(4.0)]
+        """
+        self._check_job(job)
+        if isinstance(job, RoundJob):
+            raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
+        if self._journal is not None:
+            raise ArgumentError("job: a stream with a journal keeps none; what is asked of it is not on record")
+        return Kept(job, self._submit_kept, lambda store: self._driver.order(partial(self._driver.forget, store)))
+
+    def _submit_kept(self, job: IterativeJob, state: Any, store: Store) -> Handle:
+        with self._entering:
+            self._check_open()
+            return self._enter(self._next, job, state, deliver=False, store=store)
+
+    def _check_job(self, job: IterativeJob) -> None:
         if not isinstance(job, IterativeJob):
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be a SumJob, a LinearJob or the like")
         if job.plan is not None and len(job.plan.lanes) != self.workers:
@@ -187,14 +219,11 @@ class Stream:
                 f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one a worker of the stream"
             )
         self._coded(job)  # may take a while the first time
-        with self._entering:  # so that jobs reach the master in the order of their numbers
-            self._check_whole()
-            if self._closed:
-                raise ClusterError("this stream is closed: it takes no more jobs")
-            # a copy: the job's own state stays as it is, so that it can be submitted again
-            state = deepcopy(job.state)
-            number = self._journal.submitted(job) if self._journal is not None else self._next
-            return self._enter(number, job, state, deliver=deliver)
+
+    def _check_open(self) -> None:
+        self._check_whole()
+        if self._closed:
+            raise ClusterError("this stream is closed: it takes no more jobs")
 
     def _check_whole(self) -> None:
         if self._broken is not None:
@@ -202,10 +231,17 @@ class Stream:
             raise ClusterError(f"the stream broke down: {self._broken}{what}") from self._broken
 
     def _enter(
-        self, number: int, job: IterativeJob, state: Any, iteration: int = 0, error: float = 0.0, deliver: bool = True
+        self,
+        number: int,
+        job: IterativeJob,
+        state: Any,
+        iteration: int = 0,
+        error: float = 0.0,
+        deliver: bool = True,
+        store: Store | None = None,
     ) -> Handle:
-        name = f"job {number}" if job.name is None else job.name
-        running = Running(number, name, job, *self._coded(job), state, self._driver.now(), iteration, error)
+        name, store = f"job {number}" if job.name is None else job.name, store or Store(number)
+        running = Running(number, name, job, *self._coded(job), state, self._driver.now(), store, iteration, error)
         handle = Handle(number, name, job.iterations, self._cancel)
         handle.iteration = iteration
         with self._changed:

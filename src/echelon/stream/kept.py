@@ -1,0 +1,71 @@
+"""Jobs whose data stays with the workers: run again and again, from whatever state comes next."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+from echelon.errors import ClusterError
+from echelon.jobs import IterativeJob
+from echelon.plan import Plan
+from echelon.stream.handle import Handle
+
+_KEYS = count(1 << 52)  # far from the numbers of jobs, and from the factors of products
+
+
+@dataclass(slots=True)
+class Store:
+    """A job's work at the workers: under which key, whether it is there, for how many jobs, and the plans made for it.
+
+    kept: whether it stays there when no job needs it.
+    """
+
+    key: int
+    kept: bool = False
+    loaded: bool = False
+    users: int = 0
+    plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
+
+
+class Kept:
+    """A job that is kept at the workers; from `Stream.keep`.
+
+    What it computes for one caller after another waits its turn with all other jobs of the stream. Results go to who
+    asked for them, and are not among the stream's `deliveries`.
+    """
+
+    def __init__(
+        self,
+        job: IterativeJob,
+        submit: Callable[[IterativeJob, Any, Store], Handle],
+        drop: Callable[[Store], None],
+    ) -> None:
+        self.job = job
+        self._submit, self._drop = submit, drop
+        self._store = Store(next(_KEYS), kept=True)
+        self._dropped = False
+
+    def submit(self, state: Any) -> Handle:
+        """Put the job at the end of the queue, to be run from this state, which is left alone until it has ended."""
+        if self._dropped:
+            raise ClusterError("this job was dropped: the workers have forgotten its data; keep it again")
+        return self._submit(self.job, state, self._store)
+
+    def run(self, state: Any) -> Any:
+        """Return the job's last state when it begins with this one, after waiting for it."""
+        return self.submit(state).result()
+
+    def drop(self) -> None:
+        """Let the workers forget the data, as soon as nothing that was submitted needs it."""
+        if not self._dropped:
+            self._dropped = True
+            self._drop(self._store)
+
+    def __enter__(self) -> "Kept":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()
