@@ -15,7 +15,7 @@ LAYERS = [
     {"papers"},
     {"plots"},
     {"advise"},
-    {"frontends", "torch"},
+    {"torch", "sklearn", "operators"},
     {"products", "chain_search"},
     {"stream", "files", "pool", "tune", "optimise", "blocks"},
     {"prediction"},
@@ -33,7 +33,7 @@ LAYERS = [
     {"errors"},
 ]
 HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}
-MAY_NAME_TIME_AND_FILES = {"cli", "papers", "plots", "torch", "stream", "files", "clusters", "products"}
+MAY_NAME_TIME_AND_FILES = {"cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products"}
 OUTSIDE_WORLD = {
     "time", "random", "os", "pathlib", "socket", "subprocess", "multiprocessing", "threading", "secrets",
     "tempfile", "shutil", "asyncio", "signal", "datetime",

@@ -46,6 +46,7 @@ def test_public_names_change_only_on_purpose():
         "codes",
         "delays",
         "jobs",
+        "linear_operator",
         "master",
         "optimise_chain",
         "optimise_multi_message",

@@ -49,6 +49,7 @@ from echelon.tune import algorithm1, best_code, code_grid
 if TYPE_CHECKING:
     from echelon import blocks, clusters, jobs, master, products
     from echelon.jobs import BlockJob, LinearJob, SumJob
+    from echelon.operators import linear_operator
     from echelon.products import MatmulStream
     from echelon.stream import Delivery, Handle, JobFailed, Stream
 
@@ -67,6 +68,7 @@ _LATER = {
     "SumJob": "echelon.jobs",
     "clusters": "echelon.clusters",
     "jobs": "echelon.jobs",
+    "linear_operator": "echelon.operators",
     "master": "echelon.master",
     "products": "echelon.products",
 }
@@ -126,6 +128,7 @@ __all__ = [
     "codes",
     "delays",
     "jobs",
+    "linear_operator",
     "master",
     "optimise_chain",
     "optimise_multi_message",
