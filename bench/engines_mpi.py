@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bench.engines_example2 import emulated_rows
+from bench.mpi_floor import floor_seconds
 from echelon.clusters import Message, MpiCluster, Up
 from echelon.plan import Task
 
@@ -30,7 +31,7 @@ TURNS = 6
 ITERATIONS = 80  # of Example 2
 KEY_OF_BARE = 1 << 40
 
-ALL_AT_ONCE, ONE_BY_ONE = 1.0, 2.0  # how a bare worker sends its results
+ALL_AT_ONCE, ONE_BY_ONE, OBJECTS = 1.0, 2.0, 3.0  # how a bare worker sends its results
 ORDER = 256  # bytes, about as many as a lane of eleven tasks takes
 
 
@@ -78,8 +79,20 @@ class BareWorker(Ready):
             length, tasks = int(order[1]), int(order[2])
             if not length:
                 return ready(1)
+            if order[0] == OBJECTS:
+                self._objects(comm)
+                continue
             for _ in range(tasks if order[0] == ALL_AT_ONCE else 1):
                 comm.Send(ready(length), 0, 2)
+
+    @staticmethod
+    def _objects(comm: Any) -> None:
+        """Take one order that says what ours does, and answer with what ours says of each result, as objects."""
+        number, length, lane, _ = comm.recv(source=0, tag=1)
+        for slot, row, _ in lane:
+            began = time.monotonic()
+            found = ready(length)
+            comm.send((number, slot, row, time.monotonic() - began, found), 0, 2)
 
 
 class BareMaster:
@@ -113,6 +126,15 @@ class BareMaster:
             if left:
                 left -= 1
                 self._tell(self.status.source, ONE_BY_ONE, length, 1)
+
+    def objects(self, length: int, tasks: int) -> None:
+        """The same by mpi4py's sends of Python objects: which round, which task, its time, an array."""
+        state = np.zeros(4)
+        for rank in range(1, WORKERS + 1):
+            self._tell(rank, OBJECTS, length, tasks)
+            self.comm.send((1, length, [(0, tasks * rank + i, 1.0) for i in range(tasks)], state), rank, 1)
+        for _ in range(WORKERS * tasks):
+            self.comm.recv(source=self.any, tag=2)
 
     def _memory(self, length: int) -> list[np.ndarray]:
         if length not in self.memory:
@@ -185,7 +207,7 @@ def _measured() -> dict[tuple[str, int, int], float]:
     times: dict[tuple[str, int, int], list[float]] = {}
     with closing(MpiCluster()) as cluster:
         ours, master = Ours(cluster), BareMaster()
-        bare = {"all at once": master.all_at_once, "one by one": master.one_by_one}
+        bare = {"all at once": master.all_at_once, "one by one": master.one_by_one, "objects": master.objects}
         for _ in range(TURNS):
             for length, rounds in ROUNDS.items():
                 for tasks in (1, TASKS):
@@ -204,6 +226,8 @@ def _exchange_rows() -> list[list[str]]:
         (1, "all at once", f"MPI: a round of {WORKERS} workers with a message each, against Send and Recv"),
         (TASKS, "one by one", f"MPI: a message of {WORKERS} x {TASKS}, against an order and a result at a time"),
         (TASKS, "all at once", f"MPI: a message of {WORKERS} x {TASKS}, against all results at once"),
+        (1, "objects", f"MPI: a round of {WORKERS} workers with a message each, against Python objects"),
+        (TASKS, "objects", f"MPI: a message of {WORKERS} x {TASKS}, against Python objects"),
     ):
         for length, size in LENGTHS.items():
             share = 1 if tasks == 1 else WORKERS * tasks
@@ -212,5 +236,20 @@ def _exchange_rows() -> list[list[str]]:
     return rows
 
 
+def _floor_rows() -> list[list[str]]:
+    """Return what our Python takes at least, if workers compute side by side and MPI takes no time."""
+    rows = []
+    for tasks, what in ((1, "a round of {} workers with a message each"), (TASKS, "a message of {} x {}")):
+        master, worker = floor_seconds(WORKERS, tasks, Ready(1))
+        share = 1 if tasks == 1 else WORKERS * tasks
+        rows.append(
+            [
+                f"MPI: {what.format(WORKERS, TASKS)}, our Python alone: on the master, and on a worker beside it",
+                "8 B", f"{1e6 * master / share:,.1f} µs", f"{1e6 * worker / share:,.1f} µs", "",
+            ]
+        )  # fmt: skip
+    return rows
+
+
 if __name__ == "__main__":
-    print(json.dumps(_exchange_rows() + emulated_rows("mpi", "MPI", ITERATIONS)), flush=True)
+    print(json.dumps(_exchange_rows() + _floor_rows() + emulated_rows("mpi", "MPI", ITERATIONS)), flush=True)

@@ -62,6 +62,19 @@ def tasks(*rows):
     return [Task(slot=0, row=row) for row in rows]
 
 
+def test_a_lane_may_be_longer_than_any_frame(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(7, works.Plain(lambda state, part: np.array([part * state])))
+    cluster.broadcast(1, 7, 2.0)
+    cluster.assign(worker, 1, tasks(*range(10_000)))
+    found = desk.wait(Message, 10_000)
+    assert [message.segments[0][0] for message in found] == [2.0 * row for row in range(10_000)]
+    for message in found:
+        cluster.release(message)
+    cluster.unload(7)
+
+
 @pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
 @pytest.mark.parametrize("state", [2.0, np.arange(4.0), np.ones(50_000)], ids=["number", "array", "large array"])
 def test_rows_are_combined_from_parts_and_state(cluster, size, state):

@@ -17,6 +17,7 @@ import numpy as np
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters.base import AtOnce, Work
+from echelon.clusters.narrow import narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
 from echelon.errors import ArgumentError
@@ -30,12 +31,16 @@ class Lane:
     wanted: says whether the row at hand is still needed.
     allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
+
+    Work with an attribute `narrow` that is true has its messages rounded to bfloat16, rows and not parts.
     """
 
     def __init__(
         self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None, *, own: bool = False
     ) -> None:
-        self._work, self._state, self._wanted, self._allocate, self._own = work, state, wanted, allocate, own
+        self._narrow = bool(getattr(work, "narrow", False))
+        self._work, self._state, self._wanted, self._own = work, state, wanted, own
+        self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
         self._uses: dict[int, int] = {}  # of each part, by rows that are still to be computed
 
@@ -48,6 +53,10 @@ class Lane:
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where the round is no longer wanted."""
+        found = self._row(slot, row)
+        return found if found is None or not self._narrow else narrowed(*found)
+
+    def _row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         parts, coefficients = self._work.row(slot, row)
         if len(parts) == 1 and coefficients[0] == 1:
             return self._plain(parts[0])

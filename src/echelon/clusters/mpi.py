@@ -22,8 +22,8 @@ import numpy as np
 from echelon import trees
 from echelon.clusters import frames, shipping
 from echelon.clusters.base import Down, Message, Report, Trouble, Up
-from echelon.clusters.mpi_link import LEAVE, Link, Parcel, Patience, joined
-from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, MASTER, OPEN, PURGE, STOP, serve
+from echelon.clusters.mpi_link import MASTER, Link, Parcel, Patience, joined
+from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, OPEN, PURGE, STOP, serve
 from echelon.clusters.pace import paces
 from echelon.errors import ArgumentError, ClusterError
 from echelon.plan import Task
@@ -57,12 +57,12 @@ def _dismiss(link: Link) -> None:
     for rank in left:
         if link.user is not None:
             link.send(rank, link.streams, frames.pack_short(CLOSE))
-        link.send(rank, LEAVE, frames.pack_short(frames.QUIT))
+        link.tell_the_end(rank)
     end, patience = time.monotonic() + _GRACE_S, Patience()
     late: list[Any] = []
     while left - link.lost or not link.flush():
         try:
-            found = link.receive(link.mpi.ANY_SOURCE)
+            found = link.receive()
         except link.mpi.Exception as error:
             link.news_of_loss(error)
             continue
@@ -80,6 +80,7 @@ def _dismiss(link: Link) -> None:
             link.comm.Abort(1)
         else:
             patience.wait(1.0)
+    link.end()
 
 
 def _explain_termination() -> None:
@@ -225,7 +226,7 @@ class MpiCluster:
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it for so long at most."""
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
-        patience = Patience()
+        patience = Patience(None if self._coming else self._link)
         while True:
             reports = self._look()
             if reports:
@@ -246,7 +247,7 @@ class MpiCluster:
             self._arrived(reports)
         try:
             for _ in range(_BATCH):
-                found = link.receive(link.mpi.ANY_SOURCE)
+                found = link.receive()
                 if found is None:
                     break
                 self._hear(reports, *found)

@@ -1,19 +1,21 @@
 """One rank's end of an MPI run: frames and raw buffers that leave and arrive, without ever waiting for the other side.
 
-A message is one frame, whose tag is the number of the stream it belongs to; buffers that it announces follow by
-themselves, with the tag 0. MPI keeps messages of two ranks in order, so what was announced first comes first.
+A message is one frame, whose tag is the number of the stream it belongs to; buffers that it announces follow on a
+communicator of their own. MPI keeps messages of two ranks in order, so what was announced first comes first. The
+receive for the next frame is always posted: to ask whether it came is one cheap call.
 """
 
 import os
 import pickle
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from threading import Event, RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from echelon.clusters import shipping
+from echelon.clusters import frames, shipping
 from echelon.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -22,11 +24,15 @@ if TYPE_CHECKING:
 _TOLERANT = "OMPI_MCA_mpi_ft_enable"  # what Open MPI's launcher sets for ``--with-ft ulfm``
 # MPI ends without its last fence, in which it now and then waits for ranks that died (Open MPI 5.0); ours is enough
 _NO_FENCE = "OMPI_MCA_async_mpi_finalize"
-BUFFER, LEAVE = 0, 1  # tags: of buffers, and of frames about the end; streams have theirs from 2 on
+LEAVE = 1  # the tag of frames about the end; streams have theirs from 2 on
+_BUFFER, _LONG, _END = 0, 1, 2  # tags on the other communicator: of buffers, frames too long for a post, the end
+_ROOM = 128 * 1024  # bytes of the longest frame that is received as it is
 SHORT = 4000  # bytes that every MPI library takes without asking the other side first
 _LONGEST = 1 << 30  # bytes of one message: MPI counts in C's int
 _SPIN_S, _SHORTEST_S, _SLEEP_S = 5e-4, 2e-5, 1e-3
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
+
+MASTER = 0  # the rank
 
 Places = Sequence[tuple[int, int]]  # offset and bytes of buffers in a memory
 
@@ -72,8 +78,11 @@ class Link:
 
     def __init__(self, mpi: ModuleType) -> None:
         self.mpi = mpi
-        self.comm: MPI.Intracomm = mpi.COMM_WORLD.Dup()  # so that nothing that the program sends itself is ours
-        self.comm.Set_errhandler(mpi.ERRORS_RETURN)
+        # two of our own, so that nothing that the program sends itself is ours, and no buffer is taken for a frame
+        self.comm: MPI.Intracomm = mpi.COMM_WORLD.Dup()
+        self._beside: MPI.Intracomm = mpi.COMM_WORLD.Dup()
+        for comm in (self.comm, self._beside):
+            comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.size = self.comm.rank, self.comm.size
         self.tolerant = _tolerant()
         self.lost: set[int] = set()
@@ -82,14 +91,22 @@ class Link:
         self.user: Any = None  # the cluster that is open
         self._under_way: list[tuple[int, MPI.Request, Any]] = []  # the other rank, the request, the memory it uses
         self._status: MPI.Status = mpi.Status()
+        self._room = memoryview(bytearray(_ROOM))
+        source = mpi.ANY_SOURCE if self.rank == MASTER else MASTER
+        self._posted: MPI.Prequest = self.comm.Recv_init(self._room, source, mpi.ANY_TAG)
+        self._posted.Start()
+        self._came = False  # whether the posted frame is there, and was not taken yet
 
     def send(self, rank: int, tag: int, frame: Any, buffers: Sequence[Any] = ()) -> None:
         """Send a frame and the buffers of bytes it announces; all must stay as they are until they have left."""
         with self.lock:
-            self._start(rank, tag, frame)
+            if len(frame) > _ROOM:
+                self._start(self._beside, rank, _LONG, frame)
+                frame = b""
+            self._start(self.comm, rank, tag, frame)
             for buffer in buffers:
                 for piece in _pieces(memoryview(buffer)):
-                    self._start(rank, BUFFER, piece)
+                    self._start(self._beside, rank, _BUFFER, piece)
 
     def post(self, rank: int, tag: int, frame: Any) -> None:
         """Send a frame that is short enough for MPI to take it as it is; waits only if the other side is far behind."""
@@ -99,9 +116,9 @@ class Link:
         except self.mpi.Exception as error:
             self._check(error)
 
-    def _start(self, rank: int, tag: int, data: Any) -> None:
+    def _start(self, comm: "MPI.Intracomm", rank: int, tag: int, data: Any) -> None:
         try:
-            request = self.comm.Isend(data, rank, tag)
+            request = comm.Isend(data, rank, tag)
             if not request.Test():
                 self._under_way.append((rank, request, data))
         except self.mpi.Exception as error:
@@ -131,29 +148,63 @@ class Link:
             self._check(error)
             return True
 
-    def receive(self, source: int) -> tuple[int, int, bytearray] | None:
-        """Return sender, tag and bytes of the next frame, if one has arrived; an error if a rank died."""
+    def receive(self) -> tuple[int, int, bytearray] | None:
+        """Return sender, tag and bytes of the next frame, if one has arrived; an error if a rank died.
+
+        The master receives from everybody, everybody else from the master.
+        """
         with self.lock:
-            status, probe, tag = self._status, self.comm.Improbe, self.mpi.ANY_TAG
-            # Open MPI first looks, then lets messages in: what is at the door is seen the second time
-            message = probe(source, tag, status) or probe(source, tag, status)
-            if message is None:
+            status = self._status
+            if not self._came and not self._posted.Test(status):
                 return None
-            frame = bytearray(status.count)
-            message.Recv(frame)
-            return status.source, status.tag, frame
+            self._came = False
+            source, tag, size = status.source, status.tag, status.count
+            frame = bytearray(self._room[:size]) if size else self._long(source)
+            self._posted.Start()
+            return source, tag, frame
+
+    def _long(self, source: int) -> bytearray:
+        """Return a frame that was too long for the post; it was sent before its empty stand-in."""
+        status = self.mpi.Status()
+        message = self._beside.Mprobe(source, _LONG, status)
+        frame = bytearray(status.count)
+        message.Recv(frame)
+        return frame
+
+    def spin(self, seconds: float, bell: Event | None = None) -> None:
+        """Look for a frame again and again, for so long at most, until one comes, the bell rings, or a rank dies."""
+        end = time.monotonic() + seconds
+        with self.lock, suppress(self.mpi.Exception):  # whoever receives next meets it again
+            while not (self._came or (bell is not None and bell.is_set()) or time.monotonic() > end):
+                self._came = self._posted.Test(self._status)
+                if not self._came:
+                    _yield()
+
+    def tell_the_end(self, rank: int) -> None:
+        """Let a worker know that the program has ended, even one that is in the middle of a part."""
+        with self.lock:
+            self._start(self._beside, rank, _END, b"")
+        self.send(rank, LEAVE, frames.pack_short(frames.QUIT))
 
     def told_to_leave(self) -> bool:
         """Return whether the master's program has ended."""
         with self.lock:
-            return self.comm.Iprobe(0, LEAVE)
+            return self._beside.Iprobe(MASTER, _END)
+
+    def end(self) -> None:
+        """Wait for no more frames, as MPI wants it before the end."""
+        with self.lock:
+            self._posted.Cancel()
+            self._posted.Wait()
 
     def collect(self, source: int, memory: Any, places: Places) -> "list[MPI.Request]":
         """Begin to receive buffers that were announced, into a memory; to be called before the next `receive`."""
         view = memoryview(memory)
         with self.lock:
             return [
-                self.comm.Irecv(piece, source, BUFFER) for at, size in places for piece in _pieces(view[at : at + size])
+                self._beside.Irecv(piece, source, _BUFFER)
+                for at, size in places
+                for piece in _pieces(view[at : at + size])
             ]
 
     def news_of_loss(self, error: Exception) -> set[int]:
@@ -178,16 +229,22 @@ def _pieces(view: memoryview) -> list[memoryview]:
 
 
 class Patience:
-    """Waits for what may come at any moment: at first it only yields, then it sleeps, up to a millisecond at a time."""
+    """Waits for what may come at any moment: at first it only yields, then it sleeps, up to a millisecond at a time.
 
-    def __init__(self) -> None:
-        self._since = time.monotonic()
+    link: whose next frame is waited for, if it is that.
+    """
+
+    def __init__(self, link: Link | None = None) -> None:
+        self._since, self._link = time.monotonic(), link
         self._pause = _SHORTEST_S
 
     def wait(self, most_s: float, bell: Event | None = None) -> None:
         """Wait a little, for so long at most; a bell ends it."""
         if time.monotonic() - self._since < _SPIN_S:
-            _yield()
+            if self._link is None:
+                _yield()
+            else:
+                self._link.spin(min(most_s, _SPIN_S), bell)
             return
         pause = min(self._pause, most_s)
         self._pause = min(1.5 * self._pause, _SLEEP_S)

@@ -18,10 +18,9 @@ from echelon.arrays import NumberArray
 from echelon.clusters import blas_threads, frames, shipping
 from echelon.clusters.base import Attached, Work
 from echelon.clusters.lane import LaneWorker
-from echelon.clusters.mpi_link import LEAVE, SHORT, Link, Patience, Places
+from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience, Places
 from echelon.clusters.pace import Pace
 
-MASTER = 0
 INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
 FOLLOWS = 0  # the offset of a payload that follows its frame
 # kinds of frames beside those of `frames`
@@ -29,7 +28,7 @@ OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
 _ALL = 1 << 62  # a round after all rounds
 _FOREVER_S = 3600.0
 _GLIMPSE_S = 0.5  # how often a thread looks whether the program has ended while a part goes on
-_GLANCE_S = 2e-5  # how often it is worth while to look for orders in the middle of a lane
+_GLANCE_S = 2e-4  # how often to look for orders in the middle of a lane: where ranks share processors, a look yields
 
 
 def serve(link: Link) -> NoReturn:
@@ -61,6 +60,7 @@ def _say_goodbye(link: Link) -> None:
     link.send(MASTER, LEAVE, frames.pack_short(BYE))
     while not link.flush():
         patience.wait(1.0)
+    link.end()
 
 
 def _watch(link: Link, inbox: "Inbox") -> None:
@@ -130,7 +130,7 @@ class Inbox:
         """Take in what has arrived."""
         self.looks += 1
         try:
-            while (found := self._link.receive(MASTER)) is not None:
+            while (found := self._link.receive()) is not None:
                 _, stream, frame = found
                 kind = frame[0]
                 if kind == PURGE:
@@ -152,7 +152,7 @@ class Inbox:
     def take(self, timeout_s: float | None) -> Order | None:
         """Return the next order, after waiting for it for so long at most."""
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
-        patience = Patience()
+        patience = Patience(self._link)
         while True:
             self.look()
             if self._orders:
@@ -214,6 +214,7 @@ class MpiWorker(LaneWorker):
         order = self._inbox.take(timeout_s)
         if order is None:
             return
+        self._looked = time.monotonic()
         kind, lane = order.frame[0], order.lane
         if lane is not None:
             self.begin(
