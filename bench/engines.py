@@ -7,9 +7,9 @@ from bench.results import markdown_table
 HOW = (
     "Five workers; each result is an array that the worker has ready. A round gives out all tasks and takes in all "
     "results; times are medians, and both sides take turns in one run. Wanted: at most 1.5 times the bare exchange, "
-    "and iterations within 7 % of the exact prediction; ± is one standard error. Send and Recv of MPI move bytes from C "
-    "to C; an exchange of Python objects says what our frames say (round, slot, row, seconds), pickled. Our Python alone "
-    "is the same code with frames handed over within one process: what no wire can save."
+    "and iterations within 7 % of the exact prediction; ± is one standard error. MPI's Send and Recv move bytes from C "
+    "to C; an exchange of Python objects says what our frames say (round, slot, row, seconds), pickled. Our Python "
+    "alone is the same code with frames handed over within one process: what no wire can save."
 )
 
 

@@ -136,6 +136,16 @@ def test_chains_of_products_run(local_ray):
 # what workers find
 
 
+def test_no_message_is_lost_when_a_generator_gives_way_to_the_next(local_ray, monkeypatch):
+    """Each is to yield four items here: eighty rounds need many, on every worker."""
+    monkeypatch.setattr("echelon.clusters.ray._ITEMS", 4)
+    with ec.Stream("ray", workers=WORKERS, redundancy=1.5) as stream:
+        found = stream.submit(sum_job(iterations=80)).delivery(LIMIT_S)
+        assert found.iterations == 80
+        np.testing.assert_allclose(found.result, sum_result(iterations=80), rtol=1e-9)
+        np.testing.assert_allclose(stream.submit(sum_job(2)).result(LIMIT_S), sum_result(2), rtol=1e-9)
+
+
 def test_workers_use_one_thread_for_linear_algebra(lent_ray):
     cluster = lent_ray()
     desk = Desk(cluster)
