@@ -15,7 +15,7 @@ import numpy as np
 
 from echelon.codes import Code, cyclic, fractional_repetition
 from echelon.master import Outcome
-from echelon.plan import Plan, Slot, Task
+from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import any_k
 from echelon.simulation import VirtualCluster, random_faults
 from echelon.simulation.faults import Cancel, Faults, Raise
@@ -79,7 +79,7 @@ def _code(cyclically: bool, rows: int, load: int) -> Code:
 
 
 def _plan(slots: list[Slot], workers: int, seed: int) -> Plan:
-    """Return every row of every slot dealt out at random; now and then rows are planned twice."""
+    """Return every row of every slot dealt out at random, or handed out; now and then rows are planned twice."""
     rng = np.random.default_rng([seed, workers])
     if len(slots) == 1 and rng.random() < 0.3:
         counts = rng.multinomial(slots[0].rows, np.full(workers, 1 / workers))
@@ -92,6 +92,10 @@ def _plan(slots: list[Slot], workers: int, seed: int) -> Plan:
                 lane = lanes[rng.integers(workers)]
                 if not any((other.slot, other.row) == (number, row) for other in lane):
                     lane.append(task)
+    if rng.random() < 0.25:
+        pooled = [task for lane in lanes for task in lane[1:]]
+        batches = tuple(tuple(pooled[at : at + 2]) for at in range(0, len(pooled), 2))
+        return Plan(slots, [lane[:1] for lane in lanes], pool=Pool(batches=batches, ahead=int(rng.integers(2))))
     return Plan(slots, lanes)
 
 

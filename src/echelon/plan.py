@@ -79,11 +79,27 @@ class Ending:
                 checks.whole("limits", lane, least=0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Batches of tasks that nobody has yet: a worker with no more than `ahead` tasks left gets the next one.
+
+    A task of a row that has arrived, or that the worker has itself, is left out; so rows may be there twice, for
+    workers that would be idle.
+    """
+
+    batches: tuple[tuple[Task, ...], ...]
+    ahead: int = 0
+
+    def __post_init__(self) -> None:
+        checks.whole("ahead", self.ahead, least=0)
+
+
 @dataclass(frozen=True)
 class Plan:
     """Slots and lanes: everything a round needs, with the true cost of every task.
 
     ending: when the round ends, where that is not when every slot is recovered.
+    pool: tasks beyond the lanes, for whoever is done with its own.
 
     >>> plan = Plan([Slot(rows=3, threshold=2)], [[Task(slot=0, row=0), Task(slot=0, row=1)], [Task(slot=0, row=2)]])
     >>> plan.counts.tolist(), plan.tasks
@@ -93,21 +109,31 @@ class Plan:
     slots: tuple[Slot, ...]
     lanes: tuple[tuple[Task, ...], ...]
     ending: Ending | None
+    pool: Pool | None
 
     def __init__(
-        self, slots: Sequence[Slot], lanes: Sequence[Sequence[Task]], *, ending: Ending | None = None
-    ) -> None:  # fmt: skip
+        self,
+        slots: Sequence[Slot],
+        lanes: Sequence[Sequence[Task]],
+        *,
+        ending: Ending | None = None,
+        pool: Pool | None = None,
+    ) -> None:
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "lanes", tuple(tuple(lane) for lane in lanes))
         object.__setattr__(self, "ending", ending)
+        object.__setattr__(self, "pool", pool)
+        if pool is not None and ending is not None:
+            raise ArgumentError("pool: not allowed beside an ending; it is for rounds in which every slot is recovered")
         if not self.slots or not self.lanes:
             raise ArgumentError("slots, lanes: empty is not allowed; a plan needs a slot and a lane at least")
         planned: list[set[int]] = [set() for _ in self.slots]
-        for p, lane in enumerate(self.lanes):
-            for task in lane:
+        named = [(f"lanes[{p}]", lane) for p, lane in enumerate(self.lanes)]
+        for name, tasks in [*named, ("pool", self.pooled)]:
+            for task in tasks:
                 if not 0 <= task.slot < len(self.slots) or not 0 <= task.row < self.slots[task.slot].rows:
-                    raise ArgumentError(f"lanes[{p}]: {task} is not allowed; there is no such slot or row")
-                checks.number(f"lanes[{p}]: cost", task.cost, above=0)
+                    raise ArgumentError(f"{name}: {task} is not allowed; there is no such slot or row")
+                checks.number(f"{name}: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
         for s in range(len(self.slots)) if ending is None else self._checked_due(ending):
             slot, rows = self.slots[s], planned[s]
@@ -133,6 +159,16 @@ class Plan:
         """Number of tasks in all lanes."""
         return int(self.counts.sum())
 
+    @property
+    def draws(self) -> int:
+        """Number of task times that a round may need: anybody may take what is in the pool."""
+        return self.tasks + len(self.pooled) * len(self.lanes)
+
+    @cached_property
+    def pooled(self) -> tuple[Task, ...]:
+        """Tasks of the pool, one after another."""
+        return () if self.pool is None else tuple(task for batch in self.pool.batches for task in batch)
+
     @cached_property
     def costs(self) -> tuple[FloatArray, ...]:
         """Cost in parts of each task, an array a lane."""
@@ -145,6 +181,6 @@ class Plan:
 
     @cached_property
     def counts_suffice(self) -> bool:
-        """Whether there is one slot and every row is planned once: then the K-th arrival ends the round."""
-        one_kind = len(self.slots) == 1 and not self.slots[0].alone
+        """Whether there is one slot and every row is in one lane: then the K-th arrival ends the round."""
+        one_kind = len(self.slots) == 1 and not self.slots[0].alone and self.pool is None
         return one_kind and len({task.row for lane in self.lanes for task in lane}) == self.tasks

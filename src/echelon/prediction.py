@@ -269,7 +269,7 @@ def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed:
     sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge)
     _, rng = generators(seed)
     independent = _independent(plan, laws)
-    length = max(1, min(SAMPLED_ROUNDS, (1 << 19) // plan.tasks)) if independent else _HISTORY
+    length = max(1, min(SAMPLED_ROUNDS, (1 << 19) // plan.draws)) if independent else _HISTORY
     pieces = [
         sampler.draw(sampler.begin(1, rng), 1, min(length, SAMPLED_ROUNDS - at), rng)[0].times[0]
         for at in range(0, SAMPLED_ROUNDS, length)

@@ -21,7 +21,9 @@ class Reporter(Observer):
 def main(address):
     over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
-    with ec.Stream("ray", address=address, resources="node", redundancy=2.0, patience_s=5.0) as stream:
+    # equal shares, so that any two of the three have enough: by speed, one may hold more than can be spared
+    shares = {"split": "uniform", "adapt": False}
+    with ec.Stream("ray", address=address, resources="node", redundancy=2.0, patience_s=5.0, **shares) as stream:
         print("workers", stream.workers, flush=True)
         stream._driver.watch(Reporter())
         number = 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from echelon.codes import fractional_repetition
+from echelon.codes import fractional_repetition, mds
 from echelon.errors import ArgumentError
 from echelon.master import (
     Alarm,
@@ -32,7 +32,7 @@ from echelon.master import (
 )
 from echelon.master.invariants import BrokenPromise, Watcher
 from echelon.plan import Plan, Slot, Task
-from echelon.schemes import any_k
+from echelon.schemes import any_k, pull
 
 
 def task(row, slot=0):
@@ -291,3 +291,67 @@ def test_nothing_of_a_round_is_kept_after_it():
         watcher.handle(Planned(1.0, number + 1, any_k([1], 1), (0,)))
     assert len(watcher.master.collection.received) == 0
     assert np.isclose(watcher.master.round, 2000)
+
+
+# rows that are handed out on demand
+
+
+def pulling(workers=2, **asked):
+    """Return a watched master that collects round 1 of job 0, whose rows are pulled."""
+    watcher = Watcher(Master(patience=10.0))
+    for worker in range(workers):
+        watcher.handle(Joined(0.0, worker))
+    watcher.handle(Submitted(0.0, 0))
+    return watcher, watcher.handle(Planned(0.0, 1, pull(workers=workers, **asked), tuple(range(workers))))
+
+
+def test_who_is_done_gets_the_next_batch():
+    watcher, actions = pulling(parts=4)
+    assert actions[:-1] == [Assign(0, 1, (task(0),)), Assign(1, 1, (task(1),))]
+    assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(2),))]
+    assert watcher.handle(Received(2.0, 1, 1, 0, 2)) == [Assign(1, 1, (task(3),))]
+    assert watcher.handle(Received(3.0, 1, 1, 0, 3)) == []
+    assert watcher.handle(Received(4.0, 0, 1, 0, 0)) == [Recover(1, 0, (1, 2, 3, 0))]
+
+
+def test_a_batch_may_be_sent_ahead():
+    watcher, actions = pulling(workers=1, parts=4, ahead=1)
+    assert actions[:-1] == [Assign(0, 1, (task(0),)), Assign(0, 1, (task(1),))]
+    assert watcher.handle(Received(1.0, 0, 1, 0, 0)) == [Assign(0, 1, (task(2),))]
+
+
+def test_idle_workers_repeat_the_oldest_row_that_has_not_come():
+    watcher, _ = pulling(workers=3, parts=3, copies=2)
+    assert watcher.handle(Received(1.0, 2, 1, 0, 2)) == [Assign(2, 1, (task(0),))]
+    assert watcher.handle(Received(2.0, 2, 1, 0, 0)) == [Assign(2, 1, (task(1),))]
+    # its row came from another one: its own message of it makes it free again
+    assert watcher.handle(Received(3.0, 0, 1, 0, 0)) == []
+    assert watcher.handle(Received(4.0, 2, 1, 0, 1)) == [Recover(1, 0, (2, 0, 1))]
+
+
+def test_what_a_lost_worker_had_is_done_by_others_and_the_pool_goes_on():
+    watcher, _ = pulling(parts=4)
+    assert watcher.handle(Lost(1.0, 0, None)) == [Assign(1, 1, (task(0),))]
+    assert watcher.handle(Received(2.0, 1, 1, 0, 1)) == []  # it has one more to send
+    assert watcher.handle(Received(3.0, 1, 1, 0, 0)) == [Assign(1, 1, (task(2),))]
+
+
+def test_a_copy_in_the_pool_is_taken_at_once_when_its_holder_is_lost():
+    watcher, _ = pulling(parts=2, copies=2)
+    assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(0),))]
+    watcher, _ = pulling(workers=1, parts=1, copies=1)
+    assert watcher.handle(Joined(1.0, 7)) == []
+    assert watcher.handle(Lost(2.0, 0, None)) == [Assign(7, 1, (task(0),))]
+
+
+def test_a_newcomer_takes_part_in_the_round():
+    watcher, _ = pulling(parts=4)
+    assert watcher.handle(Joined(1.0, 5)) == [Assign(5, 1, (task(2),))]
+
+
+def test_a_noisy_recovery_is_followed_by_more_rows():
+    code = mds(parts=2, rows=4, rng=np.random.default_rng(1))
+    watcher, _ = pulling(parts=4, code=code)
+    watcher.handle(Received(1.0, 0, 1, 0, 0))
+    assert watcher.handle(Received(2.0, 1, 1, 0, 1)) == [Recover(1, 0, (0, 1))]
+    assert watcher.handle(Refused(2.0, 1, 0)) == [Assign(1, 1, (task(3),))]

@@ -7,7 +7,7 @@ from bench.chaos import run_schedule, run_schedules
 from echelon.master import Master, Outcome
 from echelon.master.invariants import BrokenPromise
 from echelon.plan import Plan, Slot, Task
-from echelon.schemes import any_k
+from echelon.schemes import any_k, pull
 from echelon.simulation import NeverEnds, RoundSampler, VirtualCluster
 from echelon.simulation.faults import Crash, Faults, MasterCrash, Partition, Raise
 from tests.simulation.scripted import Scripted
@@ -24,6 +24,9 @@ PLANS = {
             [Task(slot=1, row=0, cost=0.5)],
         ],
     ),
+    "pulled": pull(workers=4, parts=11),
+    "pulled by twos, ahead": pull(workers=4, parts=11, batch=2, ahead=1),
+    "pulled, with copies": pull(workers=4, parts=9, copies=3),
 }
 
 
@@ -33,7 +36,8 @@ def test_virtual_time_and_the_vectorised_simulator_agree_on_the_same_draws(plan)
     jobs, iterations = 6, 10
     rounds = jobs * iterations
     links = rng.uniform(0, 0.5, 4)
-    times = [rng.exponential(1 + p, (1, rounds, len(lane))) for p, lane in enumerate(plan.lanes)]
+    most = [len(lane) if plan.pool is None else max(plan.counts) + len(plan.pooled) for lane in plan.lanes]
+    times = [rng.exponential(1 + p, (1, rounds, tasks)) for p, tasks in enumerate(most)]
     sampler = RoundSampler(plan, [Scripted(drawn) for drawn in times], links)
     expected = sampler.draw(sampler.begin(1, rng), 1, rounds, rng)[0].times[0]
     arrivals = np.cumsum(rng.exponential(60.0, jobs))

@@ -18,6 +18,8 @@ PLANS = {
     "hybrid": lambda: schemes.multi_message(workers=6, load=3, clusters=2, orders=[1, 2, 3], hybrid=True),
     "fractional repetition": lambda: schemes.fractional_repetition(workers=6, load=3),
     "uncoded": lambda: schemes.uncoded_multi_message(workers=6, load=2),
+    "pulled": lambda: schemes.pull(workers=6, parts=9, ahead=1),
+    "pulled, with copies": lambda: schemes.pull(workers=6, parts=9, batch=2, copies=3),
     "sliding windows": lambda: schemes.coded_rows(
         ec.codes.cyclic(rows=9, load=3, rng=np.random.default_rng(1)), [3, 1, 0, 2, 2, 1]
     ),
@@ -67,7 +69,7 @@ def test_a_job_with_its_own_plan_gives_what_one_process_gets(stream, name, lend)
     assert done.result["seen"] == pytest.approx(wanted["seen"], rel=1e-10)
     least = sum(1 if slot.alone else slot.threshold for slot in plan.slots)
     repeats = 2 if lend else 1
-    assert 8 * least <= done.messages <= 8 * plan.tasks * repeats
+    assert 8 * least <= done.messages <= 8 * (plan.tasks + len(plan.pooled)) * repeats
     assert done.nbytes == done.messages * 4 * 8  # four numbers a message
 
 
@@ -147,3 +149,33 @@ def test_a_record_of_a_run_with_a_plan_knows_its_rows_and_every_message(tmp_path
     finished = [task for task in tasks_seen(record) if task.finished]
     assert len(finished) == done.messages
     assert all(task.cost == 1.0 for task in finished)
+
+
+def test_a_record_shows_what_each_worker_did_of_a_pool(tmp_path):
+    path = tmp_path / "record"
+    with ec.Stream("threads", workers=6, record=path) as stream:
+        stream.submit(job(schemes.pull(workers=6, parts=9))).result(LIMIT_S)
+    record = read_record(path)
+    for seen in record.rounds:
+        listed = sorted(row for lane in seen.rows.values() for _, row in lane)
+        assert listed == list(range(9))
+        assert {(place, row) for place, lane in seen.rows.items() for _, row in lane} == {
+            (place, row) for place, _, row, *_ in seen.messages
+        }
+
+
+def test_products_may_be_pulled_with_or_without_parity():
+    matrix = np.random.default_rng(3).normal(size=(17, 5))
+    code = ec.codes.mds(parts=6, rows=8, rng=np.random.default_rng(1))
+    with ec.Stream("threads", workers=3) as stream:
+        found = [
+            stream.submit(
+                ec.LinearJob(
+                    matrix=matrix, update=lambda state, product: product, state=np.ones(5), parts=6, iterations=1,
+                    plan=schemes.pull(workers=3, parts=rows, code=made),
+                )
+            ).result(LIMIT_S)
+            for rows, made in ((8, code), (6, ec.codes.mds(parts=6, rows=6, rng=np.random.default_rng(1))))
+        ]  # fmt: skip
+    for product in found:
+        np.testing.assert_allclose(product, matrix.sum(axis=1), rtol=1e-10)

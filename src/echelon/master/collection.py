@@ -1,6 +1,6 @@
 """What is collected in one round: which rows arrived, which are on their way, which must be given out again."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from echelon.codes import Code, CountTracker, Tracker, tracker
@@ -35,6 +35,8 @@ class Collection:
         self.holders: dict[Row, list[int]] = {}
         self.given: Counter[Row] = Counter()
         self.kills: Counter[Row] = Counter()
+        self.pool: deque[tuple[Task, ...]] = deque(() if plan.pool is None else plan.pool.batches)
+        self.busy: Counter[int] = Counter()  # messages that a worker has still to send, needed or not
 
     def _new_tracker(self, slot: int) -> Tracker:
         if self.codes:
@@ -50,12 +52,42 @@ class Collection:
         """Note that a worker gets tasks, and return the action that tells it."""
         listed = tuple(tasks)
         lane = self.pending.setdefault(worker, {})
+        self.busy[worker] += len(listed)
         for task in listed:
             lane[task.slot, task.row] = task
             self.costs[worker, task.slot, task.row] = task.cost
             self.holders.setdefault((task.slot, task.row), []).append(worker)
             self.given[task.slot, task.row] += 1
         return Assign(worker, self.round, listed)
+
+    def pull(self, workers: Iterable[int]) -> list[Assign]:
+        """Give each of these workers that is nearly done the next batch of the pool that it can do something for."""
+        given: list[Assign] = []
+        if self.pool:
+            assert self.plan.pool is not None
+            for worker in workers:
+                while self.busy[worker] <= self.plan.pool.ahead:
+                    tasks = self._next_batch(self.pending.get(worker, {}))
+                    if not tasks:
+                        break
+                    given.append(self.give(worker, tasks))
+        return given
+
+    def _next_batch(self, held: dict[Row, Task]) -> list[Task]:
+        """Take a batch out of the pool; those of which nothing is needed any more are dropped on the way."""
+        passed: list[tuple[Task, ...]] = []
+        found: list[Task] = []
+        while self.pool and not found:
+            batch = tuple(
+                task
+                for task in self.pool.popleft()
+                if (task.slot, task.row) not in self.received and not self.recovered[task.slot]
+            )
+            found = [task for task in batch if (task.slot, task.row) not in held]
+            if batch and not found:
+                passed.append(batch)  # it is for somebody else
+        self.pool.extendleft(reversed(passed))
+        return found
 
     def receive(self, slot: int, row: int, now: float) -> bool:
         """Take in a row; return whether it is new and its slot, not recovered before, can be now."""
@@ -99,6 +131,7 @@ class Collection:
             left = {at: task for at, task in lane.items() if at[0] != slot}
             working |= len(left) < len(lane)
             self.pending[worker] = left
+            self.busy[worker] = min(self.busy[worker], len(left))
         return working
 
     def lose(self, worker: int, at: tuple[int, int, int] | None) -> bool:
@@ -112,7 +145,7 @@ class Collection:
     def orphans(self, alive: Iterable[int]) -> list[Task]:
         """Return the tasks that must be given out so that every slot can be recovered from what is on its way."""
         held = {at for worker in alive for at in self.pending.get(worker, ())}
-        return self._lacking(held)
+        return self._lacking(held.union((task.slot, task.row) for batch in self.pool for task in batch))
 
     def overdue(self) -> list[Task]:
         """Return tasks enough to recover every slot if nothing that is on its way should ever come."""
@@ -165,7 +198,7 @@ class Collection:
         slot, row = at
         if self.codes and not self.codes[slot].precoded:
             return Task(slot=slot, row=row, cost=float(self.codes[slot].cost(row)))
-        planned = [task for lane in self.plan.lanes for task in lane if task.slot == slot]
+        planned = [task for lane in (*self.plan.lanes, self.plan.pooled) for task in lane if task.slot == slot]
         same = [task for task in planned if task.row == row] or planned
         return Task(slot=slot, row=row, cost=max((task.cost for task in same), default=1.0))
 

@@ -161,6 +161,7 @@ class Master:
         ]
         if not self.workers.keys() >= set(event.workers):  # some were lost while the plan was made
             actions += self._mend(self.collection)
+        actions += self.collection.pull(self.workers)
         return [*actions, self._timer(event.time)]
 
     def _timer(self, now: float) -> SetTimer:
@@ -171,14 +172,18 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         slot = event.slot
+        collection.busy[event.worker] -= 1
         if self.lend:
             collection.progress(event.worker, slot, event.row, event.time)
-        if not collection.knows(slot, event.row) or (slot, event.row) in collection.received:
+        if not collection.knows(slot, event.row):
             return []
+        sender = {event.worker} & self.workers.keys()
+        if (slot, event.row) in collection.received:
+            return [*collection.pull(sender)]
         self.moved = True
         if collection.receive(slot, event.row, event.time):
             return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]
-        return [] if collection.rule is None else self._wait_or_end(collection, event.time)
+        return [*collection.pull(sender)] if collection.rule is None else self._wait_or_end(collection, event.time)
 
     def _recovered(self, event: Recovered) -> list[Action]:
         collection = self.collection
@@ -188,6 +193,7 @@ class Master:
         if collection.over():
             return self._end_round()
         stop: list[Action] = [Stop(self.round, event.slot)] if idle else []
+        stop += collection.pull(self.workers)
         if collection.rule is not None:
             return [*stop, *self._wait_or_end(collection, event.time)]
         return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
@@ -222,7 +228,7 @@ class Master:
             )
             return self._end(Outcome.FAILED, text)
         collection.refused[event.slot] = True
-        mended = self._mend(collection)
+        mended = [*self._mend(collection), *collection.pull(self.workers)]
         return mended if collection.rule is None else [*mended, *self._wait_or_end(collection, event.time)]
 
     def _updated(self, event: Updated) -> list[Action]:
@@ -237,12 +243,13 @@ class Master:
             raise IllegalEvent(f"worker {event.worker} is here already: one that comes back needs a new number")
         self.workers[event.worker] = None
         if len(self.workers) > 1:
-            return []
+            return [] if self.collection is None else [*self.collection.pull([event.worker])]
         # nobody was left: what waits can go on
         if self.phase is Phase.PLANNING:
             return self._ask_for_plan()
         if self.phase is Phase.COLLECTING and self.collection is not None:
-            return [*self._mend(self.collection), self._timer(event.time)]
+            mended = [*self._mend(self.collection), *self.collection.pull([event.worker])]
+            return [*mended, self._timer(event.time)]
         return []
 
     def _lost(self, event: Lost) -> list[Action]:
@@ -258,7 +265,7 @@ class Master:
             return self._end(Outcome.FAILED, text)
         if self.collection.over():  # nobody is left to wait for
             return self._end_round()
-        return self._mend(self.collection)
+        return [*self._mend(self.collection), *self.collection.pull(self.workers)]
 
     def _mend(self, collection: Collection) -> list[Action]:
         """Give out again what lost workers leave undone, where the round can't end without it."""

@@ -7,7 +7,7 @@ import numpy as np
 from echelon import checks
 from echelon.codes import Code
 from echelon.errors import ArgumentError
-from echelon.plan import Plan, Slot, Task
+from echelon.plan import Plan, Pool, Slot, Task
 
 LEAST = 0.01  # parts: a row whose parts are all there must still be combined and sent
 
@@ -29,10 +29,15 @@ class CodedPlan(Plan):
     chunks: tuple[tuple[int, ...], ...]
 
     def __init__(
-        self, codes: Sequence[Code], lanes: Sequence[Sequence[Task]], chunks: Sequence[Sequence[int]] | None = None
+        self,
+        codes: Sequence[Code],
+        lanes: Sequence[Sequence[Task]],
+        chunks: Sequence[Sequence[int]] | None = None,
+        *,
+        pool: Pool | None = None,
     ) -> None:
         slots = {code: _slot(code) for code in codes}
-        super().__init__([slots[code] for code in codes], lanes)
+        super().__init__([slots[code] for code in codes], lanes, pool=pool)
         if chunks is None:
             ends = np.cumsum([code.parts for code in codes]).tolist()
             chunks = [range(end - code.parts, end) for code, end in zip(codes, ends, strict=True)]

@@ -82,7 +82,7 @@ def complete(
     each = -(-rounds // histories)
     times, loads, stopped = np.empty((histories, each)), np.empty((histories, each)), 0
     state = sampler.begin(histories, rng)
-    step = max(1, min(_TOGETHER, _CHUNK // plan.tasks) // histories)
+    step = max(1, min(_TOGETHER, _CHUNK // plan.draws) // histories)
     for at in range(0, each, step):
         seen, state = sampler.draw(state, histories, min(step, each - at), rng)
         times[:, at : at + step], loads[:, at : at + step] = seen.times, seen.load

@@ -17,6 +17,7 @@ from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.simulation.one_slot import OneSlot
+from echelon.simulation.pulled import Pulled
 from echelon.simulation.slots import Slots
 
 
@@ -115,11 +116,21 @@ class RoundSampler:
         self.laws = per_worker(laws, workers)
         self.links = checked_links(links, workers)
         self._active = [p for p in range(workers) if plan.lanes[p]]
-        simple = plan.counts_suffice or not purge
-        self._kernel: Kernel = OneSlot(plan, self.links, purge=purge) if simple else Slots(plan, self.links)
+        if plan.pool is not None and not purge:
+            raise ArgumentError("purge: False is not allowed; a plan with a pool leaves undone what is not needed")
+        self._kernel = self._kernel_for(plan, purge=purge)
+        self._tasks = [len(lane) for lane in plan.lanes]
+        if isinstance(self._kernel, Pulled):
+            self._active, self._tasks = list(range(workers)), [self._kernel.most] * workers
         # workers that keep one pace a round, by the same law, are drawn together: one draw a worker and round
         alike = {law for law in self.laws if law.one_pace and law.independent_rounds}
         self._together = len(alike) == 1 and all(law in alike for law in self.laws)
+
+    def _kernel_for(self, plan: Plan, *, purge: bool) -> Kernel:
+        if plan.pool is not None:
+            return Pulled(plan, self.links)
+        simple = plan.counts_suffice or not purge
+        return OneSlot(plan, self.links, purge=purge) if simple else Slots(plan, self.links)
 
     def begin(self, seeds: int, rng: Generator) -> list[Any]:
         """Return what the laws must remember of `seeds` independent runs before the first round."""
@@ -135,7 +146,7 @@ class RoundSampler:
         else:
             after = []
             for p, memory in zip(self._active, state, strict=True):
-                tasks = 1 if self.laws[p].one_pace else len(self.plan.lanes[p])
+                tasks = 1 if self.laws[p].one_pace else self._tasks[p]
                 times, memory = self.laws[p].advance(memory, (seeds, rounds, tasks), rng)
                 after.append(memory)
                 self._kernel.arrive(p, times.reshape(seeds * rounds, -1), arrivals)

@@ -151,7 +151,7 @@ def _run(
 ) -> tuple[FloatArray, FloatArray]:
     """Return service times (seeds, jobs) and the total computing time of each worker, in chunks of rounds."""
     rounds = jobs * iterations
-    fit = max(1, CHUNK // sampler.plan.tasks)
+    fit = max(1, CHUNK // sampler.plan.draws)
     together = max(1, min(seeds, fit // rounds))
     services = np.zeros((seeds, jobs))
     busy = np.zeros(len(sampler.plan.lanes))

@@ -9,6 +9,7 @@ from typing import Any
 
 from echelon.errors import ArgumentError
 from echelon.master import Outcome
+from echelon.plan import Plan, Task
 from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1
@@ -45,15 +46,16 @@ class Recorder(Observer):
     def round_over(self, seen: RoundSeen) -> None:
         """Note a round with all its messages."""
         assert seen.plan is not None
-        lanes = {
-            str(self._places[worker]): [task.cost for task in lane]
-            for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True)
+        known = {
+            worker: lane
+            for worker, lane in zip(seen.workers, self._lanes(seen, seen.plan), strict=True)
             if lane and worker in self._places
         }
+        lanes = {str(self._places[worker]): [task.cost for task in lane] for worker, lane in known.items()}
         # what a row costs depends on the lane it is in; one that was given out again costs what it does at most
         costs: dict[tuple[int, int, int], float] = {}
-        most: dict[tuple[int, int], float] = {}
-        for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True):
+        most = {(task.slot, task.row): task.cost for task in seen.plan.pooled}
+        for worker, lane in known.items():
             for task in lane:
                 costs[worker, task.slot, task.row] = task.cost
                 most[task.slot, task.row] = max(task.cost, most.get((task.slot, task.row), 0.0))
@@ -68,11 +70,7 @@ class Recorder(Observer):
             ]
             for worker, slot, row, at, seconds in seen.messages
         ]
-        rows = {
-            str(self._places[worker]): [[task.slot, task.row] for task in lane]
-            for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True)
-            if lane and worker in self._places
-        }
+        rows = {str(self._places[worker]): [[task.slot, task.row] for task in lane] for worker, lane in known.items()}
         listed = [at for lane in rows.values() for at in lane]
         more: dict[str, Any] = {}
         if listed != [[0, row] for row in range(len(listed))]:
@@ -95,6 +93,20 @@ class Recorder(Observer):
             messages=messages,
             **more,
         )
+
+    @staticmethod
+    def _lanes(seen: RoundSeen, plan: Plan) -> Sequence[Sequence[Task]]:
+        """Return the lanes of a plan, with what each worker sent of the pool."""
+        if plan.pool is None:
+            return plan.lanes
+        tasks = {(task.slot, task.row): task for task in plan.pooled}
+        sent: dict[int, list[Task]] = {}
+        for worker, slot, row, _, _ in seen.messages:
+            sent.setdefault(worker, []).extend([tasks[slot, row]] if (slot, row) in tasks else [])
+        return [
+            [*lane, *(task for task in sent.get(worker, []) if task not in lane)]
+            for worker, lane in zip(seen.workers, plan.lanes, strict=True)
+        ]
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
         """Note that a job ended."""

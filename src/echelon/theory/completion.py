@@ -77,6 +77,8 @@ def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> 
 def _obstacle(plan: Plan, laws: Sequence[PacedSums]) -> str:
     """Return why a plan has no exact law on workers of these laws; empty where it has one."""
     seen: set[tuple[int, int]] = set()
+    if plan.pool is not None:
+        return "it has a pool"
     for s, slot in enumerate(plan.slots):
         if not slot.counting:
             return f"fewer than {slot.threshold} rows may do for slot {s}"
