@@ -10,12 +10,14 @@ from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import (
     SCHEMES,
     any_k,
+    backups,
     block_coordinate,
     coded_rows,
     fractional_repetition,
     gradient_coding,
     lagrange,
     multi_message,
+    pull,
     sliding_window,
     uncoded_multi_message,
 )
@@ -23,12 +25,14 @@ from echelon.simulation import RoundSampler
 
 EXAMPLES = {
     "any_k": lambda: any_k([3, 0, 4], critical=5),
+    "backups": lambda: backups(workers=4, parts=6, copies=3),
     "block_coordinate": lambda: block_coordinate(4, [3, 0, 2, 1]),
     "coded_rows": lambda: coded_rows(cyclic(rows=7, load=3, rng=np.random.default_rng(1)), [3, 0, 4]),
     "fractional_repetition": lambda: fractional_repetition(workers=6, load=3),
     "gradient_coding": lambda: gradient_coding(workers=6, load=3, clusters=2),
     "lagrange": lambda: lagrange(workers=8, load=3),
     "multi_message": lambda: multi_message(workers=6, load=3, clusters=2, orders=[2, 3], hybrid=True),
+    "pull": lambda: pull(workers=3, parts=7, batch=2, copies=2),
     "sliding_window": lambda: sliding_window(unequal()),
     "uncoded_multi_message": lambda: uncoded_multi_message(workers=6, load=2),
 }

@@ -11,8 +11,10 @@ from echelon.arrays import NumberArray
 from echelon.codes import Code, mds
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function
+from echelon.schemes import CodedPlan
 
 _ONE = np.ones(1)
+_AT_ONCE = 1 << 22  # numbers of a file that are held in memory
 
 
 class LinearJob(IterativeJob):
@@ -20,9 +22,13 @@ class LinearJob(IterativeJob):
 
     matrix: two-dimensional, real, float32 or float64 (other numbers become so); products are formed in its precision.
         It is cut into `parts` blocks of rows, which a systematic MDS code protects: encoded once,
-        before the first iteration, and any `parts` of the coded blocks are enough for the product.
+        before the first iteration, and any `parts` of the coded blocks are enough for the product. Workers map the file
+        of a memory-mapped one. A sparse matrix of SciPy needs a `plan` without parity, which would be dense.
     vector: what is multiplied, a vector or a matrix of columns; the state itself unless given. Runs on the master, as
         `update` does.
+    plan: how the product is protected instead, and which worker computes what: one slot whose first rows are the
+        blocks, such as `echelon.schemes.backups`, with a lane for every worker of the stream. The stream's redundancy
+        and split play no part then.
 
     >>> job = LinearJob(matrix=np.eye(4), parts=2, state=np.ones(4), update=lambda old, new: new, iterations=3)
     >>> job.code(1.5, np.random.default_rng(1)).rows
@@ -34,29 +40,28 @@ class LinearJob(IterativeJob):
     def __init__(
         self,
         *,
-        matrix: NumberArray,
+        matrix: Any,
         update: Callable[[Any, Any], Any],
         state: Any,
         parts: int,
         vector: Callable[[Any], Any] | None = None,
+        plan: CodedPlan | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
-        plain = type(matrix) in (np.ndarray, np.memmap)
-        if not plain or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "iufb":
-            found = f"shape {matrix.shape} of {matrix.dtype}" if plain else type(matrix).__name__
-            raise ArgumentError(f"matrix: {found} is not allowed; must be a NumPy array with two axes of real numbers")
-        if matrix.dtype.char not in "fd":  # parity of narrow or whole numbers would not fit into them
-            matrix = matrix.astype(np.float32 if matrix.dtype.char == "e" else np.float64)
-        if not np.isfinite(matrix).all():
-            raise ArgumentError("matrix: must be finite everywhere; parity would spread what is not")
-        self.matrix = matrix
+        self.matrix = _checked_sparse(matrix) if _is_sparse(matrix) else _checked_dense(matrix)
         self.update = checked_function("update", update)
         self.vector = None if vector is None else checked_function("vector", vector)
         self.parts = checks.whole("parts", parts, least=1, most=min(matrix.shape[0], 5000))
+        if plan is not None:
+            self.plan = _checked_plan(plan, self.parts, parity=not _is_sparse(matrix))
+        elif _is_sparse(matrix):
+            raise ArgumentError(
+                "plan: missing; a sparse matrix needs one whose rows are its blocks, such as schemes.backups"
+            )
 
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return a systematic MDS code over the blocks."""
@@ -65,12 +70,9 @@ class LinearJob(IterativeJob):
     def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""
         height = -(-self.matrix.shape[0] // self.parts)
-        matrix = self.matrix
-        if height * self.parts > len(matrix):
-            matrix = np.concatenate(
-                [matrix, np.zeros((height * self.parts - len(matrix), matrix.shape[1]), matrix.dtype)]
-            )
-        return LinearWork(codes[0].encode(matrix.reshape(self.parts, height, matrix.shape[1])))
+        if _is_sparse(self.matrix):
+            return LinearWork(SparseBlocks(self.matrix, height))
+        return LinearWork(DenseBlocks(self.matrix, height, codes[0]))
 
     def request(self, state: Any) -> Any:
         """Return the vector that is multiplied."""
@@ -84,13 +86,110 @@ class LinearJob(IterativeJob):
 
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the updated state, from the blocks of the product."""
-        return self.update(state, recovered.reshape(-1, *recovered.shape[2:])[: len(self.matrix)])
+        return self.update(state, recovered.reshape(-1, *recovered.shape[2:])[: self.matrix.shape[0]])
+
+
+def _is_sparse(matrix: Any) -> bool:
+    return hasattr(matrix, "tocsr")  # SciPy's own check would have every worker import all of its sparse matrices
+
+
+def _checked_sparse(matrix: Any) -> Any:
+    if matrix.ndim != 2 or not all(matrix.shape) or matrix.dtype.kind not in "iufb":
+        raise ArgumentError(
+            f"matrix: shape {matrix.shape} of {matrix.dtype} is not allowed; must have two axes of real numbers"
+        )
+    return matrix.tocsr().astype(_precision(matrix.dtype), copy=False)
+
+
+def _checked_dense(matrix: Any) -> Any:
+    plain = type(matrix) in (np.ndarray, np.memmap)
+    if not plain or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "iufb":
+        found = f"shape {matrix.shape} of {matrix.dtype}" if plain else type(matrix).__name__
+        raise ArgumentError(f"matrix: {found} is not allowed; must be a NumPy array with two axes of real numbers")
+    matrix = matrix.astype(_precision(matrix.dtype), copy=False)
+    lines = matrix if matrix.flags.c_contiguous else matrix.T
+    step = max(1, _AT_ONCE // lines.shape[1])
+    if not all(np.isfinite(lines[at : at + step]).all() for at in range(0, len(lines), step)):
+        raise ArgumentError("matrix: must be finite everywhere; parity would spread what is not")
+    return matrix
+
+
+def _precision(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
+    """Return the precision of products; parity of narrow or whole numbers would not fit into them."""
+    return np.float32 if dtype.char in "ef" else np.float64
+
+
+def _checked_plan(plan: CodedPlan, parts: int, *, parity: bool) -> CodedPlan:
+    if not isinstance(plan, CodedPlan):
+        raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must have codes (echelon.schemes.CodedPlan)")
+    code = plan.codes[0]
+    if len(plan.codes) > 1 or not code.systematic or not code.precoded or plan.chunks != (tuple(range(code.parts)),):
+        raise ArgumentError("plan: not allowed; must have one slot, whose first rows are the blocks in their order")
+    if code.parts != parts:
+        raise ArgumentError(f"parts: {parts} is not allowed; must be {code.parts}, as the plan says")
+    if not parity and code.rows > parts:
+        raise ArgumentError("plan: not allowed; parity of a sparse matrix would be dense (see schemes.backups)")
+    return plan
+
+
+class DenseBlocks:
+    """Blocks of rows, by number: views of the matrix, then those that its rows do not fill, and parity."""
+
+    def __init__(self, matrix: Any, height: int, code: Code) -> None:
+        # who has no room for a matrix but in its file must not be made to copy it, even if columns are slower to read
+        in_file = isinstance(matrix, np.memmap) and matrix.flags.f_contiguous
+        self._matrix = matrix if in_file else np.asanyarray(matrix, order="C")
+        self._height, self._whole = height, matrix.shape[0] // height
+        columns = matrix.shape[1]
+        self._more = np.zeros((code.rows - self._whole, height, columns), matrix.dtype)
+        left = matrix[self._whole * height :]
+        self._more.reshape(-1, columns)[: len(left)] = left
+        step = columns if self._matrix.flags.c_contiguous else max(1, _AT_ONCE // len(matrix))
+        for at in range(0, columns if code.rows > code.parts else 0, step):
+            self._add_parity(code, slice(at, min(at + step, columns)))
+
+    def _add_parity(self, code: Code, columns: slice) -> None:
+        weights = code.matrix[code.parts :].astype(self._matrix.dtype)
+        filled = self._matrix[: self._whole * self._height, columns].reshape(self._whole, -1)
+        parity = weights[:, : self._whole] @ filled
+        padded = code.parts - self._whole
+        if padded:
+            parity += weights[:, self._whole :] @ self._more[:padded, :, columns].reshape(padded, -1)
+        self._more[padded:, :, columns] = parity.reshape(len(parity), self._height, -1)
+
+    def __getitem__(self, number: int) -> Any:
+        if number >= self._whole:
+            return self._more[number - self._whole]
+        return self._matrix[number * self._height : (number + 1) * self._height]
+
+
+class SparseBlocks:
+    """Blocks of rows of a matrix in CSR form, by number; made where they are used, from views of its three arrays."""
+
+    def __init__(self, matrix: Any, height: int) -> None:
+        self._matrix, self._height = matrix, height
+        self._made: dict[int, Any] = {}
+
+    def __getitem__(self, number: int) -> Any:
+        if number not in self._made:
+            self._made[number] = self._block(number * self._height)
+        return self._made[number]
+
+    def _block(self, start: int) -> Any:
+        from scipy.sparse import csr_array
+
+        matrix, height = self._matrix, self._height
+        # rows beyond the last are empty: they end where it ends
+        ends = matrix.indptr[np.minimum(np.arange(start, start + height + 1), matrix.shape[0])]
+        held = slice(int(ends[0]), int(ends[-1]))
+        arrays = matrix.data[held], matrix.indices[held], ends - ends[0]
+        return csr_array(arrays, shape=(height, matrix.shape[1]))
 
 
 class LinearWork:
     """Encoded blocks: a row is one of them times the vector."""
 
-    def __init__(self, blocks: list[NumberArray]) -> None:
+    def __init__(self, blocks: DenseBlocks | SparseBlocks) -> None:
         self._blocks = blocks
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from echelon.plan import Plan
 from echelon.schemes.any_k import any_k
+from echelon.schemes.backups import backups
 from echelon.schemes.block_coordinate import BlockPlan, block_coordinate
 from echelon.schemes.coded_plan import CodedPlan
 from echelon.schemes.coded_rows import coded_rows
@@ -11,6 +12,7 @@ from echelon.schemes.fractional_repetition import fractional_repetition
 from echelon.schemes.gradient_coding import gradient_coding
 from echelon.schemes.lagrange import lagrange
 from echelon.schemes.multi_message import multi_message
+from echelon.schemes.pull import pull
 from echelon.schemes.sequential import (
     Sequential,
     diagonal_interleaved,
@@ -25,12 +27,14 @@ from echelon.schemes.window import RoundPlan, Window
 
 SCHEMES: dict[str, Callable[..., Plan]] = {
     "any_k": any_k,
+    "backups": backups,
     "block_coordinate": block_coordinate,
     "coded_rows": coded_rows,
     "fractional_repetition": fractional_repetition,
     "gradient_coding": gradient_coding,
     "lagrange": lagrange,
     "multi_message": multi_message,
+    "pull": pull,
     "sliding_window": sliding_window,
     "uncoded_multi_message": uncoded_multi_message,
 }
@@ -53,6 +57,7 @@ __all__ = [
     "Sequential",
     "Window",
     "any_k",
+    "backups",
     "block_coordinate",
     "coded_rows",
     "diagonal_interleaved",
@@ -62,6 +67,7 @@ __all__ = [
     "lagrange",
     "multi_message",
     "polynomial_products",
+    "pull",
     "sliding_window",
     "split_rows",
     "uncoded_multi_message",

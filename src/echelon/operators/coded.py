@@ -1,0 +1,101 @@
+"""The operator of a matrix: its products, and those of its transpose, are computed by the workers of a stream."""
+
+import weakref
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from echelon import checks
+from echelon.arrays import NumberArray
+from echelon.errors import ClusterError
+from echelon.operators.gram import GramOperator
+from echelon.operators.stores import keep, times
+from echelon.stream import Stream
+from echelon.stream.kept import Kept
+
+
+class CodedOperator(LinearOperator):  # type: ignore[misc]
+    """A matrix as a linear operator; from `echelon.linear_operator`, which says more.
+
+    Several threads may use it at a time. Products are formed in the precision of the matrix, which is `dtype`.
+
+    stream: where its products are computed; other jobs may be submitted to it.
+    owned: whether the stream ends with the operator.
+    """
+
+    def __init__(self, matrix: Any, stream: Stream, *, parts: int | None, owned: bool) -> None:
+        self.stream = stream
+        self._parts, self._owned = parts, owned
+        self._matrix, kept = keep(stream, matrix, parts)
+        self._stores = [kept]  # and that of the transpose, once it was needed
+        self._storing = Lock()
+        super().__init__(self._matrix.dtype, self._matrix.shape)
+        # the stream's own thread refers to it: without this it would outlive an operator that is just forgotten
+        self._end = weakref.finalize(self, _release, self._stores, stream if owned else None)
+
+    def gram(self, shift: float = 0.0) -> GramOperator:
+        """Return the symmetric operator of ``A.T @ A + shift * I``, which uses the same workers and the same data."""
+        return GramOperator(self, checks.number("shift", shift))
+
+    def close(self, *, wait: bool = True) -> None:
+        """Let the workers forget the matrix, and end the stream if it is the operator's own; twice does nothing.
+
+        wait: whether products that other threads have asked for are waited for, where the stream ends.
+        """
+        with self._storing:
+            closing = self._end.detach() is not None
+            _drop(self._stores)
+        if closing and self._owned:
+            self.stream.close(wait=wait)
+
+    def __enter__(self) -> "CodedOperator":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(wait=kind is None)
+
+    def _store(self, number: int) -> Kept:
+        with self._storing:
+            if not self._end.alive:
+                raise ClusterError("this operator is closed: it forms no more products")
+            if number == len(self._stores):
+                self._stores.append(keep(self.stream, self._matrix.T, self._parts)[1])
+            return self._stores[number]
+
+    # what SciPy asks for
+
+    def _matmat(self, X: Any) -> NumberArray:
+        return times(self._store(0), np.asarray(X), self.shape[0])
+
+    def _rmatmat(self, X: Any) -> NumberArray:
+        return times(self._store(1), np.asarray(X), self.shape[1])
+
+    def _matvec(self, x: Any) -> NumberArray:
+        return self._matmat(np.asarray(x).reshape(-1))
+
+    def _rmatvec(self, x: Any) -> NumberArray:
+        return self._rmatmat(np.asarray(x).reshape(-1))
+
+    def _transpose(self) -> Any:
+        return self.H  # the matrix is real
+
+
+def _release(stores: list[Kept], stream: Stream | None) -> None:
+    """Do what was never asked for: close."""
+    _drop(stores)
+    if stream is None:
+        return
+    try:
+        stream.close(wait=False)
+    except ClusterError:  # garbage may be collected in the stream's own thread, which can't wait for its own end
+        Thread(target=stream.close, kwargs={"wait": False}, name="echelon-close").start()
+
+
+def _drop(stores: list[Kept]) -> None:
+    for kept in stores:
+        kept.drop()

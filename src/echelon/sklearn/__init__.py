@@ -1,0 +1,47 @@
+"""Estimators of scikit-learn whose fits run on a cluster, and outlast slow and dying workers.
+
+    model = echelon.sklearn.LogisticRegression(C=0.1, cluster="processes", workers=4).fit(X, y)
+
+    with Stream(cluster="ray") as stream, echelon.sklearn.using(stream):  # one stream for many fits
+        GridSearchCV(make_pipeline(StandardScaler(), echelon.sklearn.Ridge()), grid).fit(X, y)
+
+The rows of X are cut into chunks that stay with the workers; every step of a fit is one coded sum over them. All take
+these keywords beside those they have from scikit-learn:
+
+cluster: where to run, a name that `Stream` knows: "processes", "threads", "ray", "mpi".
+workers: how many; by default as many as the machine has processors.
+redundancy: what is computed for each part that is needed. With c chunks, each worker computes c(1 - 1/redundancy)
+    chunks more, and a step waits for that share of the rows no longer. The default is the Stream's, 1.1: a tenth of the
+    rows may be late or lost. It pays where workers straggle; 1 is less work where they are many and all alike.
+chunks: how many; by default four for each worker, and eight at least.
+
+Numbers are float64 throughout, whatever X has. Sums are recovered from the rows that came first, so two fits of the
+same data may differ in the last few digits; with a redundancy of 1 they do not.
+
+Import it by name; `import echelon` alone does not load scikit-learn. Nor do the workers: estimators are loaded when
+they are asked for, and what runs on a worker needs NumPy and SciPy only.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if find_spec("sklearn") is None:
+    raise ModuleNotFoundError("echelon.sklearn needs scikit-learn; pip install 'echelon[sklearn]'", name="sklearn")
+
+from echelon.sklearn.rounds import using
+
+if TYPE_CHECKING:
+    from echelon.sklearn.kmeans import KMeans
+    from echelon.sklearn.logistic import LogisticRegression
+    from echelon.sklearn.ridge import Ridge
+
+_HOMES = {"KMeans": "kmeans", "LogisticRegression": "logistic", "Ridge": "ridge"}
+
+__all__ = ["KMeans", "LogisticRegression", "Ridge", "using"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
