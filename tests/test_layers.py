@@ -14,7 +14,7 @@ LAYERS = [
     {"cli"},
     {"papers"},
     {"plots"},
-    {"advise"},
+    {"advice"},
     {"torch", "sklearn", "operators"},
     {"products", "chain_search"},
     {"stream", "files", "pool", "tune", "optimise", "blocks"},
@@ -33,7 +33,9 @@ LAYERS = [
     {"errors"},
 ]
 HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}
-MAY_NAME_TIME_AND_FILES = {"cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products"}
+MAY_NAME_TIME_AND_FILES = {
+    "cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products",
+}  # fmt: skip
 OUTSIDE_WORLD = {
     "time", "random", "os", "pathlib", "socket", "subprocess", "multiprocessing", "threading", "secrets",
     "tempfile", "shutil", "asyncio", "signal", "datetime",

@@ -4,6 +4,7 @@ from echelon import codes, delays, schemes, simulation, splits, stragglers, theo
 
 def test_public_names_change_only_on_purpose():
     assert sorted(ec.__all__) == [
+        "Advice",
         "ArgumentError",
         "Arrivals",
         "BlockJob",
@@ -13,6 +14,7 @@ def test_public_names_change_only_on_purpose():
         "CompletionPrediction",
         "CompletionResult",
         "CorruptMessages",
+        "Costs",
         "Delivery",
         "DesignSearch",
         "EchelonError",
@@ -37,6 +39,7 @@ def test_public_names_change_only_on_purpose():
         "Task",
         "Worker",
         "add_until_stable",
+        "advise",
         "algorithm1",
         "best_code",
         "blocks",

@@ -161,6 +161,28 @@ class Speeds:
         return len(self.mean)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What a round costs beside computing.
+
+    message: seconds that a worker needs to send one. bandwidth: of a worker's link, in bytes a second.
+    round: seconds that the master needs between two rounds: sending the state, decoding, the job's step.
+
+    >>> Costs(message=1e-4).bandwidth
+    inf
+    """
+
+    message: float = 0.0
+    round: float = 0.0
+    bandwidth: float = float("inf")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", checks.number("message", self.message, least=0))
+        object.__setattr__(self, "round", checks.number("round", self.round, least=0))
+        if self.bandwidth != float("inf"):
+            object.__setattr__(self, "bandwidth", checks.number("bandwidth", self.bandwidth, above=0))
+
+
 @dataclass(frozen=True)
 class Profile:
     """A job description and the workers that serve it.
@@ -174,6 +196,7 @@ class Profile:
     job: Job
     workers: Sequence[Worker]
     source: str = field(default="profile", compare=False)
+    costs: Costs = field(default_factory=Costs)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", tuple(self.workers))
@@ -255,4 +278,9 @@ class Profile:
             times=tuple(factor * time for time in arrivals.times),
         )
         slower = self.with_speeds(Speeds(factor * speeds.mean, factor * speeds.std, factor * speeds.link))
-        return replace(slower, job=replace(self.job, arrivals=gaps, operations=None))
+        costs = Costs(
+            message=factor * self.costs.message,
+            round=factor * self.costs.round,
+            bandwidth=self.costs.bandwidth / factor,
+        )
+        return replace(slower, job=replace(self.job, arrivals=gaps, operations=None), costs=costs)

@@ -14,20 +14,26 @@ rate = 5.29e7          # or: mean = 0.0534, std = 0.0534
 link = 0.0481
 law = "gamma"          # any registered delay, fitted to mean and std; gamma where left out
 parameters = {}        # what that law's fit takes besides
+[costs]                # may be left out, as each of its keys
+message = 1e-4         # seconds that a worker needs to send one
+bandwidth = 1e9        # bytes a second
+round = 5e-4           # seconds that the master needs between two rounds
 """
 
 import json
 import math
 import tomllib
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from echelon.errors import ArgumentError, ProfileError
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Costs, Job, Profile, Worker
 
 _T = TypeVar("_T")
 
 _JOB_KEYS = ("critical", "redundancy", "operations", "iterations", "arrivals", "interarrival", "gamma")
+_COST_KEYS = ("message", "round", "bandwidth")
 _WORKER_KEYS = ("name", "rate", "mean", "std", "link", "law", "parameters")
 
 
@@ -43,7 +49,7 @@ def parse(text: str, source: str = "profile") -> Profile:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{source}: not valid TOML: {error}") from None
-    _known(document, ("job", "worker"), source, "")
+    _known(document, ("job", "worker", "costs"), source, "")
     for key, kind in (("job", "a [job] table"), ("worker", "one [[worker]] table a worker")):
         if key not in document:
             raise ProfileError(f"{source}: {key}: missing; must be {kind}")
@@ -54,7 +60,7 @@ def parse(text: str, source: str = "profile") -> Profile:
         raise ProfileError(f"{source}: worker: must be one [[worker]] table a worker")
     job = _job(document["job"], source)
     workers = tuple(_worker(table, f"worker[{i + 1}]", source) for i, table in enumerate(tables))
-    return Profile(job, workers, source)
+    return Profile(job, workers, source, _costs(document.get("costs", {}), source))
 
 
 def write(profile: Profile) -> str:
@@ -84,6 +90,9 @@ def write(profile: Profile) -> str:
         if worker.parameters:
             table["parameters"] = dict(worker.parameters)
         blocks.append("[[worker]]\n" + _lines(table))
+    costs = {key: value for key, value in asdict(profile.costs).items() if value != getattr(Costs(), key)}
+    if costs:
+        blocks.append("[costs]\n" + _lines(costs))
     return "\n".join(blocks)
 
 
@@ -102,6 +111,13 @@ def _job(table: Mapping[str, Any], source: str) -> Job:
         arrivals = _interarrival(table["interarrival"], source)
     plain = {key: table[key] for key in _JOB_KEYS if key in table and "arrival" not in key}
     return _named(lambda: Job(arrivals=arrivals, **plain), source, "job.")
+
+
+def _costs(table: Any, source: str) -> Costs:
+    if not isinstance(table, dict):
+        raise ProfileError(f"{source}: costs: must be a [costs] table")
+    _known(table, _COST_KEYS, source, "costs.")
+    return _named(lambda: Costs(**table), source, "costs.")
 
 
 def _interarrival(table: Any, source: str) -> Arrivals:

@@ -1,31 +1,92 @@
-"""The `echelon` command."""
+"""The `echelon` command. Each of its commands is a module here, imported when it is run."""
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import echelon
-from echelon.cli.block import block
-from echelon.cli.plan import plan
-from echelon.cli.profile import profile
-from echelon.cli.report import report
-from echelon.cli.reproduce import reproduce
-from echelon.cli.run import run
-from echelon.cli.simulate import simulate
-from echelon.cli.trace import trace
-from echelon.cli.tune import tune
 from echelon.errors import EchelonError
+
+# what each command is for, its docstring's first line, and an example
+COMMANDS = {
+    "plan": (
+        "Split the rows of an iteration over the workers and predict the delay of a job.",
+        "echelon plan examples/example2.toml",
+    ),
+    "simulate": (
+        "Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.",
+        "echelon simulate examples/example2.toml --jobs 300",
+    ),
+    "tune": (
+        "Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it.",
+        "echelon tune examples/example2.toml --top 5",
+    ),
+    "advise": (
+        "Predict every strategy on these workers, at true cost, and say which to take.",
+        "echelon advise examples/example2.toml --work linear --picture advice.png",
+    ),
+    "block": (
+        "Partition the coordinates of a gradient into blocks of rising redundancy, and say what that gains.",
+        "echelon block --workers 20 --rate 1e-3 --shift 50 --coordinates 20000",
+    ),
+    "run": (
+        "Run a stream of jobs on real workers; they are delivered in order of arrival.",
+        "echelon run examples/digits.py:jobs --workers 2 --record run.jsonl",
+    ),
+    "profile": (
+        "Measure real workers: mean and spread of their task times, and their links.",
+        "echelon profile --workers 2 --seconds 2 --out here.toml",
+    ),
+    "report": (
+        "Say how a recorded run went: jobs and their delays, iterations, workers and messages.",
+        "echelon report run.jsonl",
+    ),
+    "trace": (
+        "Turn a recorded run into a profile: laws of task times, corrected for the tasks that purges cut short.",
+        "echelon trace run.jsonl --out traced.toml",
+    ),
+    "reproduce": (
+        "Regenerate a paper's figures and tables, and say of each claim whether it holds.",
+        "echelon reproduce stream --out stream",
+    ),
+}
+
+
+class _Later(TyperGroup):
+    """Commands that are imported when they are run: to list them, what they are for is enough."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order in which one would use them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a stand-in for a command."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][0]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is to be run."""
+        name, stand_in, rest = super().resolve_command(ctx, args)
+        return name, stand_in if name is None else _loaded(name), rest
+
+
+def _loaded(name: str) -> Any:
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    function = getattr(import_module(f"echelon.cli.{name}"), name)
+    single.command(name, epilog=f"Example: {COMMANDS[name][1]}")(function)
+    return typer.main.get_command(single)
+
 
 app = typer.Typer(
     name="echelon",
+    cls=_Later,
     help="Straggler-proof iterative distributed computation: plan, predict, simulate, run.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (plan, simulate, tune, block, run, profile, report, trace, reproduce):
-    app.command()(command)
 
 
 def _version(asked: bool) -> None:

@@ -6,11 +6,14 @@ from echelon import checks
 from echelon.codes.base import Code
 
 
-def uncoded(*, parts: int) -> Code:
-    """Return the code whose rows are the parts, for a sum of them.
+def uncoded(*, parts: int, stacked: bool = False) -> Code:
+    """Return the code whose rows are the parts, for a sum of them; `stacked`: for all of them, one by one.
 
-    >>> uncoded(parts=4).threshold
-    4
+    >>> uncoded(parts=4).threshold, uncoded(parts=4, stacked=True).target.shape
+    (4, (4, 4))
     """
     checks.whole("parts", parts, least=1, most=10**5)
-    return Code(matrix=np.eye(parts), target=np.ones((1, parts)), threshold=parts, counting=True)
+    unit = np.eye(parts)
+    if stacked:
+        return Code(matrix=unit, target=unit, threshold=parts, counting=True, precoded=True, systematic=parts)
+    return Code(matrix=unit, target=np.ones((1, parts)), threshold=parts, counting=True)

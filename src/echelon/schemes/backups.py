@@ -1,9 +1,7 @@
 """Plain blocks with backups: replication through the plan, for work whose parity would cost too much."""
 
-import numpy as np
-
 from echelon import checks
-from echelon.codes import Code
+from echelon.codes import Code, uncoded
 from echelon.schemes.coded_plan import CodedPlan, lane_tasks
 
 _MOST_TASKS = 10**6
@@ -37,12 +35,6 @@ def backups(*, workers: int, parts: int, copies: int | None = None, code: Code |
                 if before_last < len(share):
                     helper = owner + 1 + (before_last + copy) % (workers - 1)
                     lanes[helper % workers].append(share[-1 - before_last])
-    code, chunks = _plain(parts) if code is None else code, [range(parts)]
+    code, chunks = uncoded(parts=parts, stacked=True) if code is None else code, [range(parts)]
     checks.whole("parts", parts, least=code.rows, most=code.rows)
     return CodedPlan([code], [lane_tasks([code], chunks, [(0, row) for row in lane]) for lane in lanes], chunks)
-
-
-def _plain(parts: int) -> Code:
-    """Return the code whose rows are the parts, all of which are wanted."""
-    unit = np.eye(parts)
-    return Code(matrix=unit, target=unit, threshold=parts, counting=True, precoded=True, systematic=parts)

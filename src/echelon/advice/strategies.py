@@ -1,0 +1,124 @@
+"""What can be done about stragglers, as plans for one profile: a new strategy is one function and one entry."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from echelon.arrays import IntArray
+from echelon.codes import Code, cyclic, mds, uncoded
+from echelon.plan import Plan, Slot
+from echelon.profile import Profile
+from echelon.schemes import any_k, backups, coded_rows, pull
+from echelon.seeds import place_generator
+from echelon.splits import largest_remainder, theorem2, uniform
+
+OMEGAS = (1.05, 1.1, 1.2, 1.35, 1.5, 2.0)  # coded rows for each that is needed
+LOADS = (2, 3, 4, 6, 8, 12, 16)  # parts that a row of a gradient code combines
+BATCHES = (1, 2, 4, 8, 16, 32)
+SHARES = (0.5, 0.8)  # of a split that workers have from the start
+_SEED = 1  # of codes
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One way to run an iteration.
+
+    name: what it is called. family: uncoded, pull, copies or coded.
+    plan: returns the plan that a job runs; of products, the scheme.
+    lighter: returns the same plan without its code, where that takes longer to make than to try.
+    """
+
+    name: str
+    family: str
+    plan: Callable[[], Any]
+    lighter: Callable[[], Plan] | None = None
+
+
+def for_sums(profile: Profile) -> Iterator[Strategy]:
+    """Yield strategies for a sum over `critical` parts, such as a gradient: coded rows cost as many as they combine."""
+    yield from _common(profile, uncoded(parts=profile.job.critical))
+    parts, workers = profile.job.critical, len(profile.workers)
+    for load in LOADS:
+        if workers > 1 and load <= max(2, parts // 2) and load < parts:
+            yield Strategy(f"gradient code, {load} parts a row", "coded", partial(_windows, profile, load))
+
+
+def for_products(profile: Profile) -> Iterator[Strategy]:
+    """Yield strategies for a matrix times a vector, in `critical` blocks: coded rows cost one."""
+    critical, workers = profile.job.critical, len(profile.workers)
+    yield from _common(profile, uncoded(parts=critical, stacked=True))
+    if workers == 1:
+        return
+    for rows in sorted({max(critical + 1, round(critical * omega)) for omega in OMEGAS}):
+        counts = theorem2(profile.speeds, rows, profile.job.gamma).counts
+        coded = partial(_coded, critical, rows, counts)
+        yield Strategy(f"MDS, {rows} rows", "coded", coded, lighter=partial(any_k, counts, critical))
+    for batch in BATCHES:
+        if batch * workers <= critical:
+            rows = critical + batch * workers
+            yield Strategy(
+                f"MDS, {rows} rows, pulled by {batch}",
+                "coded",
+                partial(_pulled, workers, rows, batch, critical),
+                lighter=partial(_any_pulled, workers, rows, batch, critical),
+            )
+
+
+def _common(profile: Profile, code: Code) -> Iterator[Strategy]:
+    """Yield what needs no parity: splits, pulling, backups."""
+    parts, workers = code.rows, len(profile.workers)
+    speeds = profile.speeds
+    splits = {
+        "uniform": uniform(speeds, parts).counts,
+        "by speed": largest_remainder(parts / speeds.mean / (1 / speeds.mean).sum(), parts),
+        "Theorem 2": theorem2(speeds, parts, profile.job.gamma).counts,
+    }
+    for name, counts in splits.items():
+        yield Strategy(f"uncoded, {name}", "uncoded", partial(coded_rows, code, counts))
+        if workers == 1:
+            return
+    one = partial(pull, workers=workers, parts=parts, code=code)
+    for name, counts in splits.items():
+        yield Strategy(f"{name}, with copies", "copies", partial(one, shares=counts, copies=2))
+    for share in SHARES:
+        some = np.floor(share * splits["Theorem 2"]).astype(int)
+        yield Strategy(f"{share:.0%} by Theorem 2, the rest pulled", "pull", partial(one, shares=some))
+        yield Strategy(
+            f"{share:.0%} by Theorem 2, the rest pulled, with copies", "copies", partial(one, shares=some, copies=2)
+        )
+    for batch in BATCHES:
+        if batch * workers <= parts or batch == 1:
+            yield Strategy(f"pulled by {batch}", "pull", partial(one, batch=batch))
+            yield Strategy(f"pulled by {batch}, {batch} ahead", "pull", partial(one, batch=batch, ahead=batch))
+            yield Strategy(f"pulled by {batch}, with copies", "copies", partial(one, batch=batch, copies=2))
+    yield Strategy("backups", "copies", partial(backups, workers=workers, parts=parts, copies=2, code=code))
+
+
+def _coded(parts: int, rows: int, counts: IntArray) -> Plan:
+    return coded_rows(mds(parts=parts, rows=rows, rng=place_generator(_SEED, 0)), counts)
+
+
+def _any_pulled(workers: int, rows: int, batch: int, critical: int) -> Plan:
+    """Return the plan of `_pulled` without its code, which takes longer to make than to try."""
+    plan = pull(workers=workers, parts=rows, batch=batch)
+    return Plan([Slot(rows=rows, threshold=critical)], plan.lanes, pool=plan.pool)
+
+
+def _pulled(workers: int, rows: int, batch: int, critical: int) -> Plan:
+    code = mds(parts=critical, rows=rows, rng=place_generator(_SEED, 0))
+    return pull(workers=workers, parts=rows, batch=batch, code=code)
+
+
+def _windows(profile: Profile, load: int) -> Plan:
+    """Return lanes of neighbouring rows of a cyclic code: the first of a lane costs `load` parts, the others one."""
+    parts = profile.job.critical
+    counts = theorem2(profile.speeds, parts, profile.job.gamma, first=load).counts
+    return coded_rows(cyclic(rows=parts, load=load, rng=place_generator(_SEED, 0)), counts)
+
+
+STRATEGIES: dict[str, Callable[[Profile], Iterator[Strategy]]] = {"gradient": for_sums, "linear": for_products}
+
+BASELINE = "uncoded, uniform"

@@ -1,0 +1,100 @@
+"""`echelon advise`: which strategy wins on these workers, by how much, and why."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from echelon import plots
+from echelon.advice import WORKS, Advice
+from echelon.advice import advise as find
+from echelon.cli.console import out, print_json, print_table, show
+from echelon.cli.options import AsJson
+from echelon.files import read_profile
+from echelon.profile import Profile
+from echelon.seeds import generators
+from echelon.stream import read_record
+from echelon.stream.traced import traced
+
+
+def advise(
+    file: Annotated[Path, typer.Argument(help="Profile in TOML, or the record of a run.", show_default=False)],
+    work: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(WORKS),
+            help="What an iteration is: a sum over parts (gradient), a matrix times a vector (linear), or one of a "
+            "chain of matrix products (product).",
+        ),
+    ] = "gradient",
+    bytes_per_message: Annotated[
+        float, typer.Option(help="Size of a result; it takes that over the profile's bandwidth to send one.")
+    ] = 0.0,
+    delay_rounds: Annotated[int, typer.Option(help="Rounds that a product may take after its first.")] = 3,
+    top: Annotated[int, typer.Option(help="Strategies to list.", min=1)] = 12,
+    picture: Annotated[Path | None, typer.Option(help="PNG to draw the strategies into.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Number from which all draws follow.")] = 1,
+    json: AsJson = False,
+) -> None:
+    """Predict every strategy on these workers, at true cost, and say which to take."""
+    profile = _profile(file, seed)
+    advice = find(profile, work=work, bytes_per_message=bytes_per_message, delay_rounds=delay_rounds, seed=seed)
+    if picture is not None:
+        _draw(advice, picture, top)
+    if json:
+        print_json(
+            {
+                "work": work,
+                "best": advice.best.name,
+                "why": advice.why,
+                "coding_pays": advice.coding_pays,
+                "strategies": [
+                    {
+                        "name": outcome.name,
+                        "family": outcome.strategy.family,
+                        "iteration": outcome.iteration,
+                        "interval": outcome.interval,
+                        "delay": outcome.delay,
+                        "gain": outcome.gain,
+                    }
+                    for outcome in advice.ranked
+                ],
+            }
+        )
+        return
+    print_table(
+        f"{len(advice.ranked)} strategies for {len(profile.workers)} workers; the intervals hold 99 % of the time",
+        ["strategy", "iteration (s)", "±", "delay (s)", "saves"],
+        [
+            [
+                outcome.name,
+                show(outcome.iteration, 4),
+                show(outcome.error, 2),
+                show(outcome.delay),
+                f"{outcome.gain:.1%}",
+            ]
+            for outcome in advice.ranked[:top]
+        ],
+    )
+    out.print(advice.why, markup=False)
+
+
+def _profile(file: Path, seed: int) -> Profile:
+    """Return a profile, or what a record of a run says of the workers."""
+    with file.open("rb") as opened:
+        recorded = opened.read(1) == b"{"
+    return traced(read_record(file), generators(seed)[1]).profile if recorded else read_profile(file)
+
+
+def _draw(advice: Advice, picture: Path, top: int) -> None:
+    listed = advice.ranked[:top]
+    drawn, (axis,) = plots.figure(height=0.6 + 0.3 * len(listed))
+    colours = {"uncoded": "tab:grey", "pull": "tab:blue", "copies": "tab:cyan", "coded": "tab:orange"}
+    for place, outcome in enumerate(reversed(listed)):
+        axis.barh(
+            place, outcome.iteration, xerr=outcome.error, color=colours[outcome.strategy.family], height=0.7, capsize=2
+        )
+    axis.set_yticks(range(len(listed)), [outcome.name for outcome in reversed(listed)])
+    axis.set_xlabel("mean time of an iteration (s), with its 99 % interval")
+    axis.set_title(advice.why, loc="left", fontsize=8, wrap=True)
+    plots.save(drawn, picture)

@@ -1,0 +1,68 @@
+"""`echelon advise`, as a user meets it."""
+
+import json
+
+import pytest
+
+from tests.conftest import ROOT
+
+EXAMPLE = ROOT / "examples" / "example2.toml"
+
+
+def test_advice_ranks_strategies_and_says_why(run):
+    code, out, err = run("advise", EXAMPLE, "--json")
+    said = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(said) == {"work", "best", "why", "coding_pays", "strategies"}
+    assert said["best"] == said["strategies"][0]["name"]
+    assert said["coding_pays"] is False
+    assert "coding does not pay" in said["why"]
+    names = [strategy["name"] for strategy in said["strategies"]]
+    assert {"uncoded, uniform", "pulled by 1", "gradient code, 2 parts a row"} <= set(names)
+    low, high = said["strategies"][0]["interval"]
+    assert low < said["strategies"][0]["iteration"] < high
+
+
+def test_products_with_a_vector_are_worth_coding_there(run):
+    code, out, _ = run("advise", EXAMPLE, "--work", "linear", "--top", 3)
+    assert code == 0
+    assert "coding pays" in out
+    assert "MDS" in out
+
+
+def test_a_record_serves_as_well_as_a_profile(run, tmp_path):
+    record = tmp_path / "run.jsonl"
+    run(
+        "run",
+        f"{ROOT}/examples/jobs/power_iteration.py:job",
+        "--workers",
+        2,
+        "--cluster",
+        "threads",
+        "--record",
+        record,
+    )
+    code, out, err = run("advise", record, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["strategies"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--work", "nonsense"], "work: 'nonsense' is not allowed"),
+        (["--bytes-per-message", "-1"], "bytes_per_message: -1.0 is not allowed"),
+        (["--work", "product", "--delay-rounds", "-1"], "delay_rounds: -1 is not allowed"),
+    ],
+)
+def test_silly_arguments_are_one_clear_line(run, arguments, said):
+    code, _, err = run("advise", EXAMPLE, *arguments)
+    assert code == 2
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_file_that_is_not_there_is_one_clear_line(run, tmp_path):
+    code, _, err = run("advise", tmp_path / "none.toml")
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
