@@ -5,13 +5,14 @@ READY := .venv/.ready
 RIVALS := .venv/.rivals
 SECONDS ?= 60
 
-.PHONY: help demo test test-hosts check bench chaos reproduce clean
+.PHONY: help demo test test-hosts check docs bench chaos reproduce clean
 
 help:
 	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
 	@echo "make test       run the tests"
 	@echo "make test-hosts a stream over hosts that are network namespaces, one of them cut off; needs root and iproute2"
 	@echo "make check      ruff, mypy (strict) and the import layers"
+	@echo "make docs       build the documentation, warnings as errors; leaves it in build/docs/"
 	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
 	@echo "make chaos      the master under seeded faults in virtual time, for SECONDS (60) seconds"
 	@echo "make reproduce  figures, tables and claims of the papers; updates docs/results.md"
@@ -36,6 +37,10 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest --quiet tests/test_layers.py
+
+docs: $(READY)
+	@$(BIN)/python -m sphinx -E -W --keep-going -n -q -b html -d build/doctrees docs build/docs
+	@echo "Open build/docs/index.html"
 
 $(RIVALS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'

@@ -13,11 +13,13 @@ from bench import (
     message_speed,
     multi_message_live,
     multi_message_speed,
+    operators,
     planning_speed,
     products,
     stream_speed,
+    torch_training,
 )
-from bench.results import replace_section
+from bench.results import replace_section, section
 
 REPORTS = {
     "Simulation of a stream": stream_speed.report,
@@ -31,6 +33,8 @@ REPORTS = {
     "Live: block coordinates": block_live.report,
     "Live: layers of networks": block_layers.report,
     "Live: chains of products": products.report,
+    "Live: SciPy's solvers": operators.report,
+    "Live: training with torch": torch_training.report,
     "Live: Ray and MPI": engines.report,
 }
 
@@ -38,13 +42,25 @@ REPORTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--results", type=Path, help="Markdown file whose section 'bench' is to be replaced")
+    parser.add_argument("--only", choices=REPORTS, action="append", help="A measurement to make; may be repeated")
     arguments = parser.parse_args()
-    parts = []
-    for title, report in REPORTS.items():
-        parts.append(f"### {title}\n\n{report()}")
-        print(parts[-1], end="\n\n", flush=True)
+    known = {} if arguments.results is None or not arguments.only else _parts(arguments.results)
+    for title in arguments.only or REPORTS:
+        known[title] = REPORTS[title]()
+        print(_part(title, known[title]), end="\n\n", flush=True)
     if arguments.results is not None:
-        replace_section(arguments.results, "bench", "\n\n".join(parts))
+        text = "\n\n".join(_part(title, known[title]) for title in REPORTS if title in known)
+        replace_section(arguments.results, "bench", text)
+
+
+def _part(title: str, text: str) -> str:
+    return f"### {title}\n\n{text}"
+
+
+def _parts(path: Path) -> dict[str, str]:
+    """Return what the section holds so far, by title."""
+    parts = ("\n" + section(path, "bench").strip()).split("\n### ")[1:]
+    return {title.strip(): text.strip() for title, _, text in (part.partition("\n") for part in parts)}
 
 
 if __name__ == "__main__":

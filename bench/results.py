@@ -3,15 +3,26 @@
 from pathlib import Path
 
 
+def section(path: Path, name: str) -> str:
+    """Return what stands between the markers of section `name`."""
+    return _cut(path, name)[1]
+
+
 def replace_section(path: Path, name: str, text: str) -> None:
     """Put `text` between the markers of section `name`; both markers must be there already."""
+    head, _, tail = _cut(path, name)
+    path.write_text(f"{head}\n{text.strip()}\n{tail}", encoding="utf-8")
+
+
+def _cut(path: Path, name: str) -> tuple[str, str, str]:
+    """Return a document up to and with the marker that begins a section, the section, and the rest."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     document = path.read_text(encoding="utf-8")
     if document.count(begin) != 1 or document.count(end) != 1:
         raise SystemExit(f"{path}: needs one '{begin}' and one '{end}'")
-    head, rest = document.split(begin)
-    _, tail = rest.split(end)
-    path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}", encoding="utf-8")
+    head, _, rest = document.partition(begin)
+    middle, _, tail = rest.partition(end)
+    return head + begin, middle, end + tail
 
 
 def markdown_table(columns: list[str], rows: list[list[str]]) -> str:

@@ -1,16 +1,135 @@
-"""What the documentation says of profiles is what the code reads."""
+"""What the documentation says is what the code does: its commands are run, its profiles read, its names compared."""
 
+import doctest
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
 
 import pytest
+from docutils.utils.math.latex2mathml import tex2mathml
 
+import echelon as ec
 from echelon import profile_toml
 from echelon.delays import DELAYS, task_laws
 from echelon.profile_toml import _JOB_KEYS, _WORKER_KEYS
+from echelon.schemes import SCHEMES
 from tests.conftest import ROOT
+from tests.schemes import test_conformance as conformance
 
-PAGE = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+PAGE = (DOCS / "profile.md").read_text(encoding="utf-8")
+BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<why>[^>]+) -->\n+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+SHELLS = {"console", "sh", "bash"}
+
+
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    text: str
+    why: str | None  # it is not run
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that a listing is to be saved as, from its first line."""
+        found = re.match(r"# ([\w-]+\.(?:py|toml|sh))\n", self.text)
+        return found[1] if found else None
+
+    def commands(self) -> Iterator[tuple[str, str]]:
+        for entry in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
+            command, _, output = entry.partition("\n")
+            yield command, output
+
+
+def blocks(page: Path) -> list[Block]:
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(block["kind"], block["text"], block["why"]) for block in found]
+
+
+def runs(page: Path) -> bool:
+    return any(block.kind == "console" and block.why is None for block in blocks(page))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=lambda page: str(page.relative_to(DOCS)))
+def test_commands_print_what_the_page_shows(page, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    for block in blocks(page):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+        if block.kind != "console" or block.why is not None:
+            continue
+        for command, shown in block.commands():
+            run = subprocess.run(
+                ["bash", "-c", command],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+            assert run.returncode == 0, f"{command}\n{run.stdout}"
+            alike = doctest.OutputChecker().check_output(
+                shown, run.stdout, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            )
+            assert alike, f"{command}\nshown:\n{shown}\nprinted:\n{run.stdout}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_commands_that_no_test_runs_say_why(page):
+    for block in blocks(page):
+        if block.kind in SHELLS and block.file is None:
+            assert block.kind == "console" or block.why is not None, block.text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_to_pages_and_files_lead_somewhere(page):
+    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_reference_lists_every_public_name_and_no_other():
+    page = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`ec\.(\w+) <", page)) == set(ec.__all__)
+
+
+def test_every_package_has_a_page_in_the_reference():
+    packages = {path.parent.name for path in (ROOT / "src" / "echelon").glob("*/__init__.py")}
+    pages = {page.stem for page in (DOCS / "reference").glob("*.md")}
+    assert pages - {"index", "planning"} == packages - {"cli", "papers"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_formulas_can_be_written_as_mathml(page):
+    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$]+)\$", prose, re.DOTALL):
+        assert "<math" in tex2mathml(block or inline, as_block=bool(block))
+
+
+def test_the_scheme_in_the_guide_passes_the_conformance_suite(monkeypatch):
+    file, _, line, example = (block.text for block in blocks(DOCS / "guide" / "scheme.md") if block.kind == "python")
+    module: dict[str, Any] = {}
+    exec(file, module)
+    assert line.count("\n") == example.count("\n") == 1
+    for registry, entry in ((SCHEMES, line), (conformance.EXAMPLES, example)):
+        for name, made in eval(f"{{{entry}}}", {**module, "SCHEMES": SCHEMES}).items():
+            monkeypatch.setitem(registry, name, made)
+    conformance.test_every_scheme_has_an_example()
+    conformance.test_a_scheme_returns_a_plan_whose_rounds_end("buddies")
 
 
 def section(title: str) -> str:

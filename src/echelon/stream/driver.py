@@ -15,6 +15,7 @@ import numpy as np
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
+from echelon.clusters.narrow import EPSILON, is_narrow, widened
 from echelon.codes import Weights, combine
 from echelon.errors import ArgumentError, NotDecodable
 from echelon.jobs import IterativeJob, RoundJob
@@ -173,6 +174,10 @@ class Driver:
             self._cluster.release(message)
             self.tell(Failed(now, message.round, _MIXED.format(form.decode(), message.form.decode())))
             return
+        if is_narrow(form):  # now, while others are still at work
+            wide = message._replace(segments=widened(message.segments), token=None)
+            self._cluster.release(message)
+            message = wide
         self._messages[at] = message
         self._seen.end = now
         self.tell(Received(now, message.worker, message.round, message.slot, message.row))
@@ -225,7 +230,7 @@ class Driver:
                 self._served = store
             elif not self.pacing.known:
                 self._tidy()  # the first round is there to be learnt from
-            made = running.job.open(self._cluster) if isinstance(running.job, RoundJob) else running.job.plan
+            made = running.job.open(self._cluster) if isinstance(running.job, RoundJob) else store.plan
             start = self.now()
             self._cluster.broadcast(round, store.key, running.job.request(running.state))
             plan, workers = self._plan(running, workers) if made is None else self._by_place(made, workers)
@@ -266,6 +271,7 @@ class Driver:
         running = self._jobs[self._in_service()]
         message = self._messages[slot, rows[-1]]
         coarsest = max(float(np.finfo(segment.dtype).eps) for segment in message.segments)
+        coarsest = EPSILON if is_narrow(message.form) else coarsest
         held = running.job.held(slot) if isinstance(running.job, RoundJob) else ()
         try:
             weights = running.decoders[slot % len(running.decoders)].weights((*held, *rows))
@@ -376,9 +382,9 @@ class Driver:
             by_worker.setdefault(message[0], []).append(message)
         for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True):
             place = self.places.get(worker)
-            if place is None or not lane:
+            costs = {(task.slot, task.row): task.cost for task in (*lane, *seen.plan.pooled)}
+            if place is None or not costs:
                 continue
-            costs = {(task.slot, task.row): task.cost for task in lane}
             came = [message for message in by_worker.get(worker, []) if message[1:3] in costs]
             done = sum(costs[message[1:3]] for message in came)
             busy = sum(message[4] for message in came)

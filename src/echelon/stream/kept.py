@@ -9,6 +9,7 @@ from typing import Any
 from echelon.errors import ClusterError
 from echelon.jobs import IterativeJob
 from echelon.plan import Plan
+from echelon.schemes import CodedPlan
 from echelon.stream.handle import Handle
 
 _KEYS = count(1 << 52)  # far from the numbers of jobs, and from the factors of products
@@ -18,10 +19,12 @@ _KEYS = count(1 << 52)  # far from the numbers of jobs, and from the factors of 
 class Store:
     """A job's work at the workers: under which key, whether it is there, for how many jobs, and the plans made for it.
 
+    plan: by which the job runs, if not by the split that the workers' speeds ask for.
     kept: whether it stays there when no job needs it.
     """
 
     key: int
+    plan: CodedPlan | None = None
     kept: bool = False
     loaded: bool = False
     users: int = 0
@@ -38,12 +41,13 @@ class Kept:
     def __init__(
         self,
         job: IterativeJob,
+        plan: CodedPlan | None,
         submit: Callable[[IterativeJob, Any, Store], Handle],
         drop: Callable[[Store], None],
     ) -> None:
         self.job = job
         self._submit, self._drop = submit, drop
-        self._store = Store(next(_KEYS), kept=True)
+        self._store = Store(next(_KEYS), plan, kept=True)
         self._dropped = False
 
     def submit(self, state: Any) -> Handle:

@@ -62,6 +62,10 @@ class Pacing:
         """Seconds a part, by place, as believed now; meaningless before the first round without a profile."""
         return self._mean
 
+    def speeds(self) -> Speeds:
+        """Return means, deviations and links of all places, as believed now; from any thread."""
+        return Speeds(self._mean, self._std, self._link)
+
     def link(self, place: int) -> float:
         """Return the delay of a place's link, as believed now."""
         return float(self._link[place])

@@ -14,30 +14,30 @@ from typing import Any
 
 from echelon import checks
 from echelon.clusters import Cluster
-from echelon.codes import Code, Decoder
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob, RoundJob
 from echelon.master import Cancelled, Outcome
 from echelon.profile import Profile
-from echelon.seeds import place_generator
+from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
+from echelon.stream.coding import Coding
+from echelon.stream.deliverer import Deliverer
 from echelon.stream.display import Display, show
 from echelon.stream.driver import Driver
 from echelon.stream.handle import Delivery, Handle, JobFailed
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept, Store
-from echelon.stream.observer import Observer, RoundSeen, Running
+from echelon.stream.observer import Observer, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.record import Recorder
 from echelon.stream.starting import started
+from echelon.stream.strategist import Strategist
 
 log = logging.getLogger("echelon.stream")
 
 PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
-_DECODERS = 256  # that are kept for jobs to come
-_DECODER_LIMIT = 1e12
 
 
 class Stream:
@@ -48,7 +48,11 @@ class Stream:
     redundancy: coded rows for each row that an iteration needs.
     profile: what is known of the workers; without, the first iteration measures them.
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
-    split: how rows are shared out, a name of `SPLITS`. adapt: whether the split follows the workers' speeds.
+    split: how rows are shared out, a name of `SPLITS`.
+    strategy: "auto" lets each job without a plan of its own run by what `echelon.advice` finds best for these workers,
+        as the profile describes them or as earlier jobs showed them; it is asked again when they have changed.
+        Redundancy and split then play no part. Advice takes seconds, once for jobs of a kind and size.
+    adapt: whether the split follows the workers' speeds.
     patience_s: how long a round may be silent before what it lacks is given out again.
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
@@ -73,6 +77,7 @@ class Stream:
         profile: Profile | None = None,
         emulate: Profile | None = None,
         split: str = "theorem2",
+        strategy: str | None = None,
         adapt: bool = True,
         patience_s: float = PATIENCE_S,
         journal: str | Path | None = None,
@@ -84,6 +89,8 @@ class Stream:
     ) -> None:
         self.redundancy = checks.number("redundancy", redundancy, least=1, size=1e3)
         checks.one_of("split", split, SPLITS)
+        if strategy is not None:
+            checks.one_of("strategy", strategy, ("auto",))
         checks.number("patience_s", patience_s, above=0)
         self.seed = checks.whole("seed", seed, least=0)
         for name, path in (("journal", journal), ("record", record)):
@@ -93,9 +100,7 @@ class Stream:
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
         self._silent: set[int] = set()  # those that are not to be among the deliveries
         self._ready: deque[Delivery] = deque()
-        self._codes: dict[tuple[type, int], Code] = {}
-        self._decoders: dict[Code, Decoder] = {}
-        self._coding, self._entering = Lock(), Lock()
+        self._coding, self._entering = Coding(self.redundancy, self.seed), Lock()
         self._next = 0
         self._closed = False
         self._broken: BaseException | None = None
@@ -108,11 +113,12 @@ class Stream:
             pacing = Pacing(places, split, None if profile is None else profile.speeds, adapt=adapt)
             if journal is not None:
                 self._journal = Journal(Path(journal))
-            observers: list[Observer] = [_Deliverer(self)]
+            observers: list[Observer] = [Deliverer(self._stepped, self._ended, self._worker_came)]
             if record is not None:
                 names = None if profile is None else profile.names
                 observers.append(Recorder(Path(record), places, split, self.redundancy, names))
             self._driver = Driver(self._cluster, pacing, observers, patience=patience_s)
+            self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
         except BaseException:
             self._cluster.close()
             if self._journal is not None:
@@ -182,12 +188,13 @@ class Stream:
         deliver: whether it is to be among the `deliveries`; the handle has its result in any case.
         """
         self._check_job(job)
+        plan = self._planned(job)
         with self._entering:  # so that jobs reach the master in the order of their numbers
             self._check_open()
             # a copy: the job's own state stays as it is, so that it can be submitted again
             state = deepcopy(job.state)
             number = self._journal.submitted(job) if self._journal is not None else self._next
-            return self._enter(number, job, state, deliver=deliver)
+            return self._enter(number, job, state, Store(number, plan), deliver=deliver)
 
     def keep(self, job: IterativeJob) -> Kept:
         """Return the job as one whose data goes to the workers once, to be run from one state after another.
@@ -204,12 +211,21 @@ class Stream:
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
         if self._journal is not None:
             raise ArgumentError("job: a stream with a journal keeps none; what is asked of it is not on record")
-        return Kept(job, self._submit_kept, lambda store: self._driver.order(partial(self._driver.forget, store)))
+        return Kept(job, self._planned(job), self._submit_kept, self._drop_kept)
+
+    def _drop_kept(self, store: Store) -> None:
+        self._driver.order(partial(self._driver.forget, store))
 
     def _submit_kept(self, job: IterativeJob, state: Any, store: Store) -> Handle:
         with self._entering:
             self._check_open()
-            return self._enter(self._next, job, state, deliver=False, store=store)
+            return self._enter(self._next, job, state, store, deliver=False)
+
+    def _planned(self, job: IterativeJob) -> CodedPlan | None:
+        """Return the plan that a job runs by, if it has one; makes its code, too, which may take a while."""
+        plan = job.plan if self._strategist is None else self._strategist.plan(job)
+        self._coding.of(job, plan)
+        return plan
 
     def _check_job(self, job: IterativeJob) -> None:
         if not isinstance(job, IterativeJob):
@@ -218,7 +234,6 @@ class Stream:
             raise ArgumentError(
                 f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one a worker of the stream"
             )
-        self._coded(job)  # may take a while the first time
 
     def _check_open(self) -> None:
         self._check_whole()
@@ -235,13 +250,14 @@ class Stream:
         number: int,
         job: IterativeJob,
         state: Any,
+        store: Store,
         iteration: int = 0,
         error: float = 0.0,
         deliver: bool = True,
-        store: Store | None = None,
     ) -> Handle:
-        name, store = f"job {number}" if job.name is None else job.name, store or Store(number)
-        running = Running(number, name, job, *self._coded(job), state, self._driver.now(), store, iteration, error)
+        name = f"job {number}" if job.name is None else job.name
+        codes, decoders = self._coding.of(job, store.plan)
+        running = Running(number, name, job, codes, decoders, state, self._driver.now(), store, iteration, error)
         handle = Handle(number, name, job.iterations, self._cancel)
         handle.iteration = iteration
         with self._changed:
@@ -252,26 +268,6 @@ class Stream:
             self._handles[number] = handle
         self._driver.order(partial(self._driver.submit, running))
         return handle
-
-    def _coded(self, job: IterativeJob) -> tuple[tuple[Code, ...], tuple[Decoder, ...]]:
-        """Return the codes of a job's slots and their decoders, made once for all jobs of a kind and size."""
-        with self._coding:
-            if job.plan is not None:
-                codes = job.plan.codes
-            elif isinstance(job, RoundJob):
-                codes = (job.code(self.redundancy, place_generator(self.seed, 0)),)
-            else:
-                key = (type(job), job.parts)
-                if key not in self._codes:
-                    self._codes[key] = job.code(self.redundancy, place_generator(self.seed, 0))
-                codes = (self._codes[key],)
-            # the job's tolerance decides, and not the decoder; but one that goes on for many rounds can wait for more
-            limit = None if isinstance(job, RoundJob) else _DECODER_LIMIT
-            decoders = {code: self._decoders.get(code) or Decoder(code, limit=limit) for code in codes}
-            self._decoders |= decoders
-            while len(self._decoders) > max(_DECODERS, len(decoders)):
-                del self._decoders[next(iter(self._decoders))]
-            return codes, tuple(decoders[code] for code in codes)
 
     def _resume(self) -> list[Handle]:
         """Enter the jobs that a journal holds and that were not delivered, with their last states."""
@@ -290,7 +286,8 @@ class Stream:
                     self._ready.append(delivery)
                 handles.append(handle)
             else:
-                handles.append(self._enter(kept.number, kept.job, kept.state, kept.iteration, kept.error))
+                store = Store(kept.number, self._planned(kept.job))
+                handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
         return handles
 
     def _cancel(self, number: int) -> None:
@@ -337,6 +334,10 @@ class Stream:
                     raise ClusterError("the stream is closed: open its journal again for what was not taken")
                 (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
             return self._ready.popleft()
+
+    def _worker_came(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _outstanding(self) -> list[Handle]:
         with self._changed:
@@ -414,34 +415,3 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(wait=kind is None)
-
-
-class _Deliverer(Observer):
-    """Passes on what a driver tells to its stream."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._starved = -1
-
-    def stepped(self, running: Running, finished: bool) -> None:
-        self._stream._stepped(running, finished)
-
-    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
-        self._stream._ended(running, outcome, error)
-
-    def worker_up(self, time_s: float, worker: int, place: int) -> None:
-        log.info("worker %d (place %d) is there", worker, place)
-        with self._stream._changed:
-            self._stream._changed.notify_all()
-
-    def starved(self, job: int) -> None:
-        # once a job: workers that come and go all the time would fill the log
-        if job != self._starved:
-            self._starved = job
-            log.warning("no worker is left for job %d; it goes on when one joins", job)
-
-    def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
-        log.info("worker %d (place %d) is lost: %s", worker, place, reason)
-
-    def round_over(self, seen: RoundSeen) -> None:
-        log.debug("job %d, iteration %d: %.4f s", seen.job, seen.iteration, seen.end - seen.start)

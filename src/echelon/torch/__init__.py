@@ -1,4 +1,13 @@
-"""Networks of torch by layers: what each pass costs, measured, and training whose gradient is recovered layer by layer.
+"""Training with torch: gradients of any model, recovered from whichever workers are quick enough.
+
+    losses = train(model, loss, data, optimizer, steps=1000, batch_size=256, workers=8, redundancy=1.3)
+
+or, in a loop of one's own, where ``loss(model(inputs), targets).backward()`` was:
+
+    coded = CodedGradient(model, loss, data, stream=stream, batch_size=256)
+    value = coded.backward()
+
+Networks by layers: what each pass costs, measured, and training whose gradient is recovered layer by layer.
 
     layers = Layers(model, loss)                                 # loss: a sum over samples
     costs = layers.measure(chunk)
@@ -14,6 +23,9 @@ from importlib.util import find_spec
 if find_spec("torch") is None:
     raise ModuleNotFoundError("echelon.torch needs torch; pip install 'echelon[torch]'", name="torch")
 
+from echelon.torch.coded_gradient import CodedGradient
 from echelon.torch.layers import Layers
+from echelon.torch.seeding import seeded
+from echelon.torch.training import train
 
-__all__ = ["Layers"]
+__all__ = ["CodedGradient", "Layers", "seeded", "train"]

@@ -14,12 +14,9 @@ from echelon.blocks import LayerCosts
 from echelon.errors import ArgumentError
 from echelon.jobs import BlockJob
 from echelon.schemes import BlockPlan
+from echelon.torch.checking import by_chance, check_statistics, check_trained
 from echelon.torch.measuring import measured
 from echelon.torch.passes import Loss, Passes, pieces, trained
-
-_TYPES = (torch.float32, torch.float64)
-_BY_BATCH = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
-_BY_CHANCE = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
 class Layers:
@@ -152,26 +149,17 @@ def _layers(model: nn.Sequential) -> list[nn.Sequential]:
 
 def _check(model: nn.Sequential, layers: Sequence[nn.Sequential]) -> None:
     weights = [weight for layer in layers for weight in trained(layer)]
-    if not weights:
-        raise ArgumentError("model: it has no parameters to train; must have one at least")
+    check_trained(weights)
     if len({id(weight) for weight in weights}) < len(weights):
         raise ArgumentError("model: layers that share parameters are not allowed; the gradient of each must be its own")
-    if len({weight.dtype for weight in weights}) > 1 or weights[0].dtype not in _TYPES:
-        raise ArgumentError("model: parameters of other types are not allowed; must be all float32 or all float64")
     if any(weight.device.type != "cpu" for weight in weights):
         raise ArgumentError("model: parameters elsewhere are not allowed; must be on the CPU")
-    for module in model.modules():
-        name = type(module).__name__
-        if isinstance(module, _BY_BATCH) and (module.training or not module.track_running_stats):
-            raise ArgumentError(
-                f"model: {name} is not allowed while it trains; a chunk's gradient must not depend on statistics of a "
-                "batch, which change from worker to worker (eval(), GroupNorm or LayerNorm are fine)"
-            )
-        if isinstance(module, _BY_CHANCE) and module.training:
-            raise ArgumentError(
-                f"model: {name} is not allowed while it trains; all workers must find the same gradient of a chunk, "
-                "without chance (eval() is fine)"
-            )
+    check_statistics(model)
+    for module in by_chance(model):
+        raise ArgumentError(
+            f"model: {type(module).__name__} is not allowed while it trains; all workers must find the same gradient "
+            "of a chunk, without chance (eval() is fine)"
+        )
 
 
 def _arrays(name: str, chunk: Any) -> tuple[NumberArray, NumberArray]:

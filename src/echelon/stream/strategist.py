@@ -1,0 +1,68 @@
+"""Which strategy the jobs of a stream run by, where they say nothing themselves."""
+
+import logging
+from threading import Lock
+
+import numpy as np
+
+from echelon.advice import Advice, advise
+from echelon.arrays import FloatArray
+from echelon.jobs import IterativeJob, RoundJob
+from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.schemes import CodedPlan
+from echelon.stream.pacing import Pacing
+
+log = logging.getLogger("echelon.stream")
+
+CHANGED = 1.3  # how much a speed must have changed for advice to be asked for again
+_LEAST_SPREAD = 1e-3  # of a mean, where nothing was seen to vary
+
+
+class Strategist:
+    """Asks for advice when the first job of a size comes, and again when workers are no longer what they were.
+
+    profile: what is known of the workers beforehand; without, the first job runs by the stream's redundancy and shows
+    their speeds.
+    """
+
+    def __init__(self, profile: Profile | None, pacing: Pacing, seed: int) -> None:
+        self._profile, self._pacing, self._seed = profile, pacing, seed
+        self._known: dict[tuple[str, int], tuple[FloatArray, Advice]] = {}  # by work and parts: speeds then
+        self._lock = Lock()
+
+    def plan(self, job: IterativeJob) -> CodedPlan | None:
+        """Return the plan that a job is to run by, or None for the stream's own way; may take seconds."""
+        if job.plan is not None or job.by_slot or isinstance(job, RoundJob):
+            return job.plan
+        if not self._pacing.known:
+            return None
+        with self._lock:
+            work = "linear" if job.stacked else "gradient"
+            means = self._pacing.means.copy()
+            before, advice = self._known.get((work, job.parts), (None, None))
+            if advice is None or before is None or _changed(before, means):
+                advice = advise(self._seen(job), work=work, seed=self._seed)
+                self._known[work, job.parts] = means, advice
+                log.info("%d parts: %s", job.parts, advice.why)
+        plan = advice.best.plan()
+        assert isinstance(plan, CodedPlan)
+        return plan
+
+    def _seen(self, job: IterativeJob) -> Profile:
+        """Return the workers as they are believed to be now."""
+        speeds = self._pacing.speeds()
+        if self._profile is not None and not _changed(self._profile.speeds.mean, speeds.mean):
+            return self._profile.with_job(critical=job.parts)  # with the laws that it names
+        rows = zip(speeds.mean.tolist(), speeds.std.tolist(), speeds.link.tolist(), strict=True)
+        workers = [
+            Worker(f"worker {place + 1}", mean=mean, std=max(std, _LEAST_SPREAD * mean), link=link)
+            for place, (mean, std, link) in enumerate(rows)
+        ]
+        # nobody knows how jobs will arrive: the shortest iteration is the aim
+        described = Job(critical=job.parts, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1e-9))
+        return Profile(described, workers)
+
+
+def _changed(before: FloatArray, now: FloatArray) -> bool:
+    ratio = now / before
+    return bool(ratio.max() > CHANGED or ratio.min() * CHANGED < 1) or bool(np.isnan(ratio).any())

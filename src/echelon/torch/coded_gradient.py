@@ -1,0 +1,182 @@
+"""Gradients of any model of torch, recovered from whichever workers are quick enough."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from echelon import checks
+from echelon.arrays import IntArray, NumberArray
+from echelon.errors import ArgumentError
+from echelon.jobs import SumJob
+from echelon.jobs.chunks import MOST_CHUNKS
+from echelon.schemes import CodedPlan
+from echelon.stream import Stream
+from echelon.torch import parameters, samples
+from echelon.torch.checking import check_statistics, check_trained
+from echelon.torch.chunk_gradients import ChunkGradients
+from echelon.torch.losses import checked_loss
+from echelon.torch.minibatches import Minibatches
+from echelon.torch.passes import pieces, trained
+
+_MESSAGES = {"float32": None, "bfloat16": "bfloat16"}
+
+
+class CodedGradient:
+    """The gradient of a mini-batch as one call, computed by the workers of a stream, whichever of them are late or die.
+
+    model: any module, float32 or float64. loss: ``loss(outputs, targets)``, the mean or the sum over samples; it says
+        which by an attribute `reduction`, as torch's own do, or else `reduction` does ("mean" by default).
+    data: inputs and targets, arrays or tensors with samples along their first axis, or a map-style Dataset, which is
+        stacked. It reaches the workers once: leave it alone until `close`.
+    batch_size: samples of a step; all of them by default. Epochs are shuffled by `seed`, see `batch`.
+    chunks: into how many a mini-batch is cut, by default one a worker. With one row a worker, as many chunks as workers
+        and redundancy r, each computes about 1 + workers * (1 - 1/r) chunks, in one pass forward and one back.
+    plan: how the sum over chunks is protected instead of by the stream's redundancy; see `SumJob`.
+    messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
+        bytes of a float32 model's: gradient and loss are then off by about 2^-8, times what decoding amplifies.
+    device: where workers compute, "cpu" or "cuda".
+
+    `backward` adds to the gradients of the model's parameters what ``loss(model(inputs), targets).backward()`` would on
+    the next mini-batch, up to rounding, and returns the loss. Parameters, buffers and switches (`train`, `eval`,
+    `requires_grad_`) are those of the model at that time. A parameter that the loss does not depend on keeps its
+    gradient, None as a rule. Several calls before a step of the optimiser add up, each with the next mini-batch.
+
+    Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. Modules that mix
+    the samples of a batch (BatchNorm) are refused while they train, and so is a forward pass that writes into buffers.
+
+    >>> model, data = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> with Stream("threads", workers=3, redundancy=1.5) as stream:
+    ...     with CodedGradient(model, nn.MSELoss(), data, stream=stream, batch_size=4) as coded:
+    ...         for _ in range(20):
+    ...             optimizer.zero_grad()
+    ...             value = coded.backward()
+    ...             optimizer.step()
+    >>> bool(value < 1e-3)
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Any, Tensor], Tensor],
+        data: Any,
+        *,
+        stream: Stream,
+        batch_size: int | None = None,
+        chunks: int | None = None,
+        seed: int = 0,
+        reduction: str | None = None,
+        plan: CodedPlan | None = None,
+        messages: str = "float32",
+        device: str = "cpu",
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ArgumentError(f"model: {type(model).__name__} is not allowed; must be a torch.nn.Module")
+        if not isinstance(stream, Stream):
+            raise ArgumentError(f"stream: {type(stream).__name__} is not allowed; must be an echelon.Stream")
+        self._model, self._switches = model, (b"", b"")
+        self._check_model()
+        inputs, targets = samples.arrays(data)
+        mean = checked_loss(loss, reduction, targets)
+        if batch_size is not None:
+            checks.whole("batch_size", batch_size, least=1, most=len(inputs))
+        if chunks is None:
+            chunks = plan.parts if isinstance(plan, CodedPlan) else stream.workers
+        checks.whole("chunks", chunks, least=1, most=MOST_CHUNKS)
+        checks.whole("seed", seed, least=0)
+        checks.one_of("messages", messages, _MESSAGES)
+        if messages == "bfloat16" and next(model.parameters()).dtype != torch.float32:
+            raise ArgumentError("messages: 'bfloat16' is not allowed; the model must be float32 for that")
+        if checks.one_of("device", device, ("cpu", "cuda")) == "cuda" and not torch.cuda.is_available():
+            raise ArgumentError("device: 'cuda' is not allowed; must be 'cpu', as torch finds no CUDA device here")
+        self.step = 0
+        self._batches = Minibatches(len(inputs), batch_size, chunks, seed)
+        self._shapes = parameters.shapes(model)
+        gradients = ChunkGradients(
+            parameters.hull(model), loss, (inputs, targets), self._batches, mean=mean, seed=seed, device=device
+        )
+        self._kept = stream.keep(
+            SumJob(
+                partial=gradients.one,
+                weighted=gradients.some,
+                update=_found,
+                state=None,
+                chunks=range(chunks),
+                plan=plan,
+                messages=_MESSAGES[messages],
+                iterations=1,
+                name="gradient",
+            )
+        )
+
+    @property
+    def chunks(self) -> int:
+        """Into how many chunks a mini-batch is cut."""
+        return self._batches.chunks
+
+    def batch(self, step: int, chunk: int | None = None) -> IntArray:
+        """Return the numbers of the samples that a step takes, or of those in one of its chunks.
+
+        Attribute `step` is the number of the next; set it to go on where a training was left.
+        """
+        checks.whole("step", step, least=0)
+        if chunk is None:
+            return self._batches.batch(step).copy()
+        return self._batches.chunk(step, checks.whole("chunk", chunk, least=0, most=self.chunks - 1)).copy()
+
+    def backward(self) -> Tensor:
+        """Add the gradient of the next mini-batch to those of the model's parameters, and return its loss."""
+        self._check_model()
+        if parameters.shapes(self._model) != self._shapes:
+            raise ArgumentError("model: its parameters or buffers have other names, types or shapes than at the start")
+        handle = self._kept.submit(parameters.state(self._model, checks.whole("step", self.step, least=0)))
+        try:
+            found = handle.result()
+        except BaseException:
+            handle.cancel()  # whoever interrupts this waits for it no longer
+            raise
+        self.step += 1
+        return self._fill(found)
+
+    def _fill(self, found: NumberArray) -> Tensor:
+        weights = trained(self._model)
+        flat = torch.from_numpy(found).to(weights[0].device)
+        used = (found[-len(weights) :] > 0.5).tolist()
+        for (weight, piece), had_part in zip(pieces(flat, weights), used, strict=True):
+            # where chunks differ in what they use, numbers of chunks are not exact; a gradient that is there counts
+            if not had_part and not piece.any():
+                continue
+            if weight.grad is None:
+                weight.grad = piece.to(weight.device)
+            else:
+                weight.grad += piece.to(weight.device)
+        return flat[-1 - len(weights)].clone()
+
+    def _check_model(self) -> None:
+        """Check the model whenever its switches have changed."""
+        switches = parameters.switches(self._model)
+        if switches != self._switches:
+            check_trained(trained(self._model))
+            check_trained(list(self._model.parameters()))
+            check_statistics(self._model)
+            self._switches = switches
+
+    def close(self) -> None:
+        """Let the workers forget model and data; the stream goes on."""
+        self._kept.drop()
+
+    def __enter__(self) -> "CodedGradient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _found(state: Any, found: NumberArray) -> NumberArray:
+    return found

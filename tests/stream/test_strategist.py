@@ -1,0 +1,96 @@
+"""Streams that choose: the plan of a job is what advice finds best for the workers, as they are."""
+
+import numpy as np
+import pytest
+
+import echelon as ec
+from echelon.advice import advise
+from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.stream import read_record, strategist
+from echelon.stream.pacing import Pacing
+from echelon.stream.strategist import Strategist
+from tests.stream.jobs import linear_job, linear_result, sum_job, sum_result
+
+LIMIT_S = 60.0
+JOB = Job(critical=12, redundancy=1.0, iterations=8, arrivals=Arrivals.poisson(1e-3))
+STEADY = Profile(JOB, [Worker("quick", mean=1e-3, std=0.0), Worker("slow", mean=2e-3, std=0.0)])
+VARIED = Profile(JOB, [Worker(f"w{p}", mean=1e-3, std=1e-3) for p in range(4)])
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Give the list of profiles that advice was asked for."""
+    profiles = []
+
+    def noted(profile, **more):
+        profiles.append(profile)
+        return advise(profile, **more)
+
+    monkeypatch.setattr(strategist, "advise", noted)
+    return profiles
+
+
+def test_jobs_run_by_the_plan_that_wins(tmp_path):
+    path = tmp_path / "record"
+    with ec.Stream("threads", profile=STEADY, emulate=STEADY, strategy="auto", record=path) as stream:
+        found = stream.submit(sum_job()).result(LIMIT_S)
+    np.testing.assert_allclose(found, sum_result(), rtol=1e-9)
+    assert advise(STEADY).best.name == "uncoded, by speed"
+    assert all(
+        {place: len(rows) for place, rows in seen.rows.items()} == {0: 8, 1: 4} for seen in read_record(path).rounds
+    )
+
+
+@pytest.mark.parametrize("cluster", ["threads", "processes"])
+def test_results_are_those_of_one_process_whatever_wins(cluster):
+    with ec.Stream(cluster, profile=VARIED, emulate=VARIED, strategy="auto") as stream:
+        sums = [stream.submit(sum_job(seed)) for seed in range(3)]
+        linear = stream.submit(linear_job())
+        for seed, handle in enumerate(sums):
+            np.testing.assert_allclose(handle.result(LIMIT_S), sum_result(seed), rtol=1e-9)
+        np.testing.assert_allclose(linear.result(LIMIT_S), linear_result(), rtol=1e-6)
+
+
+def test_without_a_profile_the_first_job_shows_the_speeds(asked):
+    with ec.Stream("threads", workers=3, emulate=Profile(JOB, VARIED.workers[:3]), strategy="auto") as stream:
+        assert stream.submit(sum_job()).result(LIMIT_S) == pytest.approx(sum_result())
+        assert not asked
+        for _ in range(2):
+            assert stream.submit(sum_job()).result(LIMIT_S) == pytest.approx(sum_result())
+    assert asked
+    assert len(asked[0].workers) == 3
+    assert asked[0].job.critical == 12
+
+
+def test_advice_is_asked_for_once_and_again_when_workers_have_changed(asked):
+    pacing = Pacing(2, "theorem2", STEADY.speeds)
+    chooser = Strategist(STEADY, pacing, seed=1)
+    first = chooser.plan(sum_job())
+    assert [len(lane) for lane in first.lanes] == [8, 4]
+    chooser.plan(sum_job(2))
+    assert len(asked) == 1
+    pacing._mean = np.array([1e-3, 1e-3])
+    assert [len(lane) for lane in chooser.plan(sum_job()).lanes] == [6, 6]
+    assert len(asked) == 2
+    chooser.plan(linear_job(parts=6))
+    assert len(asked) == 3
+
+
+def test_a_job_s_own_plan_stays():
+    own = ec.schemes.pull(workers=2, parts=12)
+    chooser = Strategist(STEADY, Pacing(2, "theorem2", STEADY.speeds), seed=1)
+    assert chooser.plan(sum_job(plan=own)) is own
+
+
+def test_a_kept_job_runs_by_the_plan_that_wins():
+    matrix = np.random.default_rng(1).normal(size=(24, 5))
+    job = ec.LinearJob(matrix=matrix, update=lambda state, found: found, state=None, parts=12, iterations=1)
+    with ec.Stream("threads", profile=VARIED, emulate=VARIED, strategy="auto") as stream, stream.keep(job) as kept:
+        for seed in range(4):
+            vector = np.random.default_rng(seed).normal(size=5)
+            np.testing.assert_allclose(kept.run(vector), matrix @ vector, rtol=1e-9)
+
+
+def test_an_unknown_strategy_is_refused():
+    with pytest.raises(ec.ArgumentError, match="strategy: 'best'"):
+        ec.Stream("threads", workers=2, strategy="best")

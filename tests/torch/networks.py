@@ -1,0 +1,139 @@
+"""Models, data and plain loops of torch that coded training is held against."""
+
+import os
+import signal
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from echelon.torch import seeded
+
+
+def digits(dtype=np.float32, samples=300):
+    """Real pictures of 8 x 8 pixels, from 0 to 1, and what they show."""
+    from sklearn.datasets import load_digits  # not at the top: workers import this module, too
+
+    pixels, labels = load_digits(return_X_y=True)
+    return (pixels[:samples] / 16).astype(dtype), labels[:samples]
+
+
+def perceptron(dtype=torch.float32, *more):
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(64, 32), nn.Tanh(), *more, nn.Linear(32, 10)).to(dtype)
+
+
+def convolutions(dtype=torch.float32):
+    torch.manual_seed(2)
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 6, 3), nn.GroupNorm(2, 6), nn.GELU(), nn.AvgPool2d(2),
+        nn.Flatten(), nn.Linear(54, 10),
+    ).to(dtype)  # fmt: skip
+
+
+class Tied(nn.Module):
+    """An autoencoder whose decoder is its encoder turned round, with a buffer, and a layer that nobody asks."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.inner, self.outer = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
+        self.outer.weight = self.inner.weight
+        self.unused = nn.Linear(2, 2)
+        self.register_buffer("scale", torch.full((64,), 0.5))
+        self.register_buffer("order", torch.arange(64).flip(0))
+
+    def forward(self, inputs):
+        return self.outer(torch.tanh(self.inner(inputs[:, self.order]))) * self.scale
+
+
+class Dropping(nn.Module):
+    """Chance that no module shows."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, inputs):
+        return functional.dropout(self.layer(inputs), 0.3, self.training)
+
+
+class Paired(nn.Module):
+    """Outputs that are not a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, inputs):
+        return {"scores": self.layer(inputs)}
+
+
+def scored(outputs, targets):
+    return functional.cross_entropy(outputs["scores"], targets)
+
+
+class Counting(nn.Linear):
+    """A forward pass that writes."""
+
+    def __init__(self):
+        super().__init__(64, 10)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, inputs):
+        self.calls += 1
+        return super().forward(inputs)
+
+
+class Deadly(nn.CrossEntropyLoss):
+    """A loss that kills the worker that computes it, once for every time that its file is there."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.path = path
+
+    def forward(self, outputs, targets):
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return super().forward(outputs, targets)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def threads_seen(outputs, targets):
+    """A loss that says how many threads torch has."""
+    return outputs.mean() * 0 + torch.get_num_threads()
+
+
+def plain_gradient(model, loss, data, numbers):
+    """Gradients and loss by one backward pass."""
+    model.zero_grad()
+    value = loss(model(torch.as_tensor(data[0])[numbers]), torch.as_tensor(data[1])[numbers])
+    value.backward()
+    return [None if weight.grad is None else weight.grad.clone() for weight in model.parameters()], value.detach()
+
+
+def plain_training(model, loss, data, optimizer, coded, steps, seed=None):
+    """Losses of a plain loop over the same mini-batches; with a seed, chunk by chunk with the same chance."""
+    inputs, targets = map(torch.as_tensor, data)
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        total = 0.0
+        batch = coded.batch(step)
+        for chunk in range(1 if seed is None else coded.chunks):
+            numbers = batch if seed is None else coded.batch(step, chunk)
+            if not len(numbers):
+                continue
+            with nullcontext() if seed is None else seeded(seed, step, chunk):
+                part = loss(model(inputs[numbers]), targets[numbers]) * (len(numbers) / len(batch))
+            part.backward()
+            total += float(part.detach())
+        optimizer.step()
+        losses.append(total)
+    return np.array(losses)
