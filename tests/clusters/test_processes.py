@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 
 from echelon.clusters import Down, Message, ProcessCluster, Up, shipping
+from echelon.clusters.pace import Pace
+from echelon.delays import Exponential, Straggler
 from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.seeds import place_generator
 from tests.clusters import works
 from tests.clusters.test_conformance import LIMIT_S, Desk, tasks
 
@@ -281,3 +284,13 @@ def test_packed_values_can_not_be_written():
     value = shipping.Packed(np.ones(5000)).value
     with pytest.raises(ValueError, match="read-only"):
         value[0] = 2.0
+
+
+def test_the_times_of_a_round_do_not_depend_on_how_its_tasks_come():
+    """One lane of six, or two and then four more: the same draws, and one pace for all of a straggling round."""
+    law = Straggler(base=Exponential(rate=1.0), probability=0.5, slowdown=100.0)
+    at_once, bit_by_bit = (Pace(law, 0.0, place_generator(1, 0)) for _ in range(2))
+    for _ in range(5):
+        at_once.begin(0.0, 6)
+        bit_by_bit.begin(0.0, 2)
+        assert [at_once.due(1.0)[1] for _ in range(6)] == [bit_by_bit.due(1.0)[1] for _ in range(6)]

@@ -6,10 +6,12 @@ from typing import Any
 from numpy.random import Generator
 
 from echelon import checks
-from echelon.delays import Delay, task_laws
+from echelon.delays import Delay, Trace, task_laws
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
 from echelon.seeds import place_generator
+
+DRAWN = 128  # tasks whose times are drawn together
 
 
 @dataclass(slots=True)
@@ -33,11 +35,15 @@ class Pace:
     _due: float = 0.0
 
     def begin(self, start: float, tasks: int) -> None:
-        """Draw the times of a lane that began at `start`."""
+        """Draw the times of a lane that began at `start`, and of tasks that may be added to it.
+
+        So which times a round takes depends neither on how many tasks the lane has nor on when they come. A recorded
+        trace goes on from task to task, and is not drawn ahead.
+        """
         if self._memory is None:
             self._memory = self.law.begin(1, self.rng)
         self._due, self._at = start + self.link, 0
-        self._draw(tasks)
+        self._draw(tasks if isinstance(self.law, Trace) else DRAWN * -(-tasks // DRAWN))
 
     def _draw(self, tasks: int) -> None:
         drawn, self._memory = self.law.advance(self._memory, (1, 1, tasks), self.rng)
