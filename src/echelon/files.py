@@ -1,5 +1,8 @@
-"""Profiles on disk."""
+"""Profiles on disk, and files that are there whole or not at all."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
@@ -21,4 +24,25 @@ def read_profile(path: str | PathLike[str]) -> Profile:
 
 def write_profile(profile: Profile, path: str | PathLike[str]) -> None:
     """Write a profile as a TOML file that `read_profile` gives back."""
-    Path(path).write_text(profile_toml.write(profile), encoding="utf-8")
+    with whole(path) as beside:
+        beside.write_text(profile_toml.write(profile), encoding="utf-8")
+
+
+@contextmanager
+def whole(path: str | PathLike[str]) -> Iterator[Path]:
+    """Give a path to write to, which takes the place of `path` when all is written; who is interrupted leaves nothing.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with whole(f"{folder}/a.txt") as beside:
+    ...         _ = beside.write_text("all of it")
+    ...     os.listdir(folder)
+    ['a.txt']
+    """
+    target = Path(path)
+    beside = target.with_name(f".{os.getpid()}-{target.name}")  # with its suffix, which says the format to some
+    try:
+        yield beside
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)

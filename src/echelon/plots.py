@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from echelon.arrays import FloatArray
+from echelon.files import whole
 from echelon.simulation import Timeline
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def figure(rows: int = 1, *, width: float = 7.0, height: float = 3.6) -> "tuple[
 
 def save(drawn: "Figure", path: str | PathLike[str]) -> None:
     """Write a figure as PNG."""
-    drawn.savefig(path, dpi=150)
+    with whole(path) as beside:
+        drawn.savefig(beside, dpi=150)
 
 
 def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str) -> None:

@@ -17,7 +17,7 @@ from echelon.cli.options import AsJson
 from echelon.clusters import CLUSTERS
 from echelon.clusters.mpi import join
 from echelon.errors import ArgumentError
-from echelon.files import read_profile
+from echelon.files import read_profile, whole
 from echelon.jobs import IterativeJob
 from echelon.splits import SPLITS
 from echelon.stream import Delivery, Stream
@@ -149,13 +149,15 @@ def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]]) -
 def save_result(folder: Path, done: Delivery) -> None:
     """Write a result: an array as .npy, several of them as .npz."""
     stem = folder / f"{done.number:04d}-{''.join(c if c.isalnum() or c in '-_' else '-' for c in done.name)}"
-    if isinstance(done.result, dict):
-        arrays: Any = {str(key): np.asarray(value) for key, value in done.result.items()}
-        np.savez(stem, **arrays)
-    elif isinstance(done.result, list | tuple):
-        np.savez(stem, *[np.asarray(value) for value in done.result])
-    else:
-        np.save(stem, np.asarray(done.result))
+    several = isinstance(done.result, dict | list | tuple)
+    with whole(f"{stem}.npz" if several else f"{stem}.npy") as beside:
+        if isinstance(done.result, dict):
+            arrays: Any = {str(key): np.asarray(value) for key, value in done.result.items()}
+            np.savez(beside, **arrays)
+        elif several:
+            np.savez(beside, *[np.asarray(value) for value in done.result])
+        else:
+            np.save(beside, np.asarray(done.result))
 
 
 def job_report(done: Delivery) -> dict[str, Any]:

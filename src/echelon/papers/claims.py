@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from echelon.files import whole
 from echelon.simulation import Interval
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def write_claims(path: Path, claims: Sequence[Claim]) -> None:
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write rows under a header."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
