@@ -109,6 +109,9 @@ def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(run, 
     profile = read_profile(path)
     assert [worker.mean for worker in profile.workers] == pytest.approx([w["mean"] for w in seen["workers"]])
     assert all(worker.mean > 0 for worker in profile.workers)
+    assert seen["costs"]["message"] == profile.costs.message > 0
+    assert profile.costs.round > 0
+    assert 0 < profile.costs.bandwidth < float("inf")
     code, out, _ = run("plan", path, "--json")
     assert code == 0
     assert sum(json.loads(out)["split"]) == profile.job.tasks

@@ -37,7 +37,7 @@ COMMANDS = {
         "echelon run examples/digits.py:jobs --workers 2 --record run.jsonl",
     ),
     "profile": (
-        "Measure real workers: mean and spread of their task times, and their links.",
+        "Measure real workers: mean and spread of their task times, their links, what messages and rounds cost.",
         "echelon profile --workers 2 --seconds 2 --out here.toml",
     ),
     "report": (

@@ -1,6 +1,7 @@
 """`echelon profile`: measure real workers, and write what is known of them."""
 
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from echelon.jobs import IterativeJob, LinearJob
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.seeds import place_generator
 from echelon.stream import Record, Stream, read_record
+from echelon.stream.measuring import measure_costs
 from echelon.stream.recorded import links
 
 _LOAD = 0.5  # share of the time that the jobs of the written profile keep the workers busy
@@ -42,7 +44,7 @@ def profile(
     redundancy: Annotated[float, typer.Option(help="Redundancy to write down.", min=1.0)] = 1.1,
     json: AsJson = False,
 ) -> None:
-    """Measure real workers: mean and spread of their task times, and their links.
+    """Measure real workers: mean and spread of their task times, their links, what messages and rounds cost.
 
     Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
     """
@@ -58,15 +60,21 @@ def profile(
         chosen.iterations = _ENDLESS
         handle = stream.submit(_until(chosen, time.monotonic() + seconds))
         handle.result()
+        costs = measure_costs(stream)
         stream.close()
         record = read_record(Path(folder) / "run")
-    measured = measured_profile(record, chosen.parts, iterations, redundancy)
+        record.rounds = [seen for seen in record.rounds if seen.job == handle.number]
+    measured = replace(measured_profile(record, chosen.parts, iterations, redundancy), costs=costs)
     write_profile(measured, out_file)
     if json:
         print_json(profile_report(measured, len(record.rounds), out_file))
         return
     rows = [[w.name, f"{w.mean:.3g}", f"{w.std:.3g}", f"{w.link:.3g}"] for w in measured.workers]
     print_table(f"Seen in {len(record.rounds)} rounds", ["worker", "mean of a task (s)", "std (s)", "link (s)"], rows)
+    out.print(
+        f"A message takes a worker {show(costs.message * 1e6)} µs and {show(costs.bandwidth / 1e6)} MB are sent in a "
+        f"second; between two rounds the master needs {show(costs.round * 1e3)} ms."
+    )
     out.print(
         f"Written to {out_file}. Nothing was seen of arrivals: a job every {show(measured.job.arrivals.mean)} s, "
         f"which keeps the workers busy for {_LOAD:.0%} of the time, is a guess; change it there."
@@ -119,4 +127,5 @@ def profile_report(measured: Profile, rounds: int, path: Path) -> dict[str, Any]
         "workers": [
             {"name": w.name, "mean": w.mean, "std": w.std, "link": w.link} for w in measured.workers
         ],
+        "costs": asdict(measured.costs),
     }  # fmt: skip

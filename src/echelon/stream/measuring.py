@@ -1,0 +1,55 @@
+"""What a round costs beside computing, measured on a stream."""
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from echelon.arrays import FloatArray
+from echelon.jobs import SumJob
+from echelon.profile import Costs
+from echelon.stream.stream import Stream
+
+_ROUNDS, _FEW_ROUNDS, _TASKS, _LENGTH = 40, 8, 32, 1 << 19  # 4 MB
+_LEAST = 1e-9  # seconds that noise leaves at least
+
+
+def measure_costs(stream: Stream) -> Costs:
+    """Return what messages, bytes and rounds cost on a stream whose workers are shared out evenly.
+
+    By rounds in which nothing is computed: with one message a worker, with many, and with large ones.
+
+    >>> with Stream("threads", workers=2, redundancy=1.0, split="uniform") as stream:
+    ...     costs = measure_costs(stream)
+    >>> 0 < costs.message < 0.1 and 0 < costs.round < 1 and costs.bandwidth > 1e6
+    True
+    """
+    one = _seconds(stream, 1, 1, _ROUNDS)
+    message = max((_seconds(stream, _TASKS, 1, _ROUNDS) - one) / (_TASKS - 1), _LEAST)
+    large = max(_seconds(stream, 1, _LENGTH, _FEW_ROUNDS) - one, _LEAST)
+    return Costs(message=message, round=max(one - message, _LEAST), bandwidth=8 * _LENGTH / large)
+
+
+def _seconds(stream: Stream, tasks: int, length: int, rounds: int) -> float:
+    """Return the time of a round in which each worker sends so many messages of so many numbers."""
+    job = SumJob(
+        partial=partial(_ready, length),
+        update=_same,
+        state=0.0,
+        chunks=range(tasks * stream.workers),
+        iterations=rounds,
+    )
+    with stream.keep(job) as kept:
+        kept.run(0.0)  # loads the work
+        began = time.perf_counter()
+        kept.run(0.0)
+        return (time.perf_counter() - began) / rounds
+
+
+def _ready(length: int, state: float, chunk: int) -> FloatArray:
+    return np.zeros(length)
+
+
+def _same(state: float, found: Any) -> float:
+    return state
