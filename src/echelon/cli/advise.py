@@ -69,14 +69,14 @@ def advise(
             [
                 outcome.name,
                 show(outcome.iteration, 4),
-                show(outcome.error, 2),
+                f"{outcome.error:.1g}",
                 show(outcome.delay),
                 f"{outcome.gain:.1%}",
             ]
             for outcome in advice.ranked[:top]
         ],
     )
-    out.print(advice.why, markup=False)
+    out.print(advice.why, markup=False, soft_wrap=True)
 
 
 def _profile(file: Path, seed: int) -> Profile:
