@@ -22,6 +22,25 @@ def test_who_is_interrupted_leaves_what_was_there_before(tmp_path):
     assert os.listdir(tmp_path) == ["profile.toml"]
 
 
+def test_a_pipe_stays_a_pipe_and_a_link_a_link(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with whole(tmp_path / "pipe") as beside:
+        beside.write_text("through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with whole(tmp_path / "link") as beside:
+        beside.write_text("there")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "there"
+
+
+def test_a_folder_that_is_not_there_is_named_by_the_user_s_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none/a\.txt"), whole(tmp_path / "none" / "a.txt"):
+        pass
+
+
 def test_a_file_takes_the_place_of_the_one_before(tmp_path):
     path = tmp_path / "a.png"
     path.write_text("before")

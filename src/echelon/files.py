@@ -3,7 +3,8 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os import PathLike
+from errno import ENOENT
+from os import PathLike, strerror
 from pathlib import Path
 
 from echelon import profile_toml
@@ -39,7 +40,12 @@ def whole(path: str | PathLike[str]) -> Iterator[Path]:
     ...     os.listdir(folder)
     ['a.txt']
     """
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():  # a device, or a pipe: it is written to, and stays what it is
+        yield target
+        return
+    if not target.parent.is_dir():
+        raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
     beside = target.with_name(f".{os.getpid()}-{target.name}")  # with its suffix, which says the format to some
     try:
         yield beside

@@ -29,7 +29,7 @@ def figure(rows: int = 1, *, width: float = 7.0, height: float = 3.6) -> "tuple[
 def save(drawn: "Figure", path: str | PathLike[str]) -> None:
     """Write a figure as PNG."""
     with whole(path) as beside:
-        drawn.savefig(beside, dpi=150)
+        drawn.savefig(beside, dpi=150, format="png")
 
 
 def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str) -> None:

@@ -116,3 +116,14 @@ def test_silly_questions_are_refused(asked, said):
         advise(cluster([1.0, 1.0]), **asked)
     with pytest.raises(ArgumentError, match="profile"):
         advise(3)
+
+
+def test_plans_without_their_codes_take_the_times_of_those_with_them():
+    profile = cluster([0.05, 0.1, 0.2, 0.1], std=1.0, link=0.02, critical=12)
+    for work, strategies in STRATEGIES.items():
+        for strategy in strategies(profile):
+            if strategy.lighter is not None:
+                light, whole = (
+                    simulate(plan, Exponential(rate=1.0), rounds=300) for plan in (strategy.lighter(), strategy.plan())
+                )
+                np.testing.assert_allclose(light.times, whole.times, err_msg=f"{work}: {strategy.name}")

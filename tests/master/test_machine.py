@@ -355,3 +355,23 @@ def test_a_noisy_recovery_is_followed_by_more_rows():
     watcher.handle(Received(1.0, 0, 1, 0, 0))
     assert watcher.handle(Received(2.0, 1, 1, 0, 1)) == [Recover(1, 0, (0, 1))]
     assert watcher.handle(Refused(2.0, 1, 0)) == [Assign(1, 1, (task(3),))]
+
+
+def test_an_alarm_gives_out_what_is_on_its_way_and_leaves_the_pool_as_it_is():
+    watcher, _ = pulling(parts=8)
+    actions = watcher.handle(Alarm(10.0, 1, 0))
+    given = [task for action in actions if isinstance(action, Assign) for task in action.tasks]
+    assert sorted(task.row for task in given) == [0, 1]
+    assert len(watcher.master.collection.pool) == 6
+
+
+def test_the_last_worker_s_loss_is_told_even_if_the_pool_has_copies():
+    watcher, _ = pulling(parts=8, copies=2)
+    watcher.handle(Lost(1.0, 0, None))
+    assert watcher.handle(Lost(2.0, 1, None)) == [Starve(0, 1)]
+
+
+def test_a_message_of_an_unknown_row_gets_its_sender_nothing():
+    watcher, _ = pulling(parts=4)
+    assert watcher.handle(Received(1.0, 0, 1, 0, 99)) == []
+    assert watcher.handle(Received(2.0, 0, 1, 0, 0)) == [Assign(0, 1, (task(2),))]

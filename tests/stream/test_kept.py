@@ -1,5 +1,7 @@
 """Jobs that are kept at the workers: their data travels once, and whoever asks gets its own result."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,23 @@ def test_many_may_ask_at_once_and_each_gets_its_own():
         found = [handle.result() for handle in handles]
         assert list(stream.deliveries()) == []
     assert np.allclose(found, vectors @ MATRIX.T, atol=1e-12)
+
+
+def test_who_iterates_over_deliveries_does_not_wait_for_kept_jobs():
+    gate = threading.Event()
+
+    def held(state, total):
+        gate.wait()
+        return total
+
+    job = SumJob(partial=one, update=held, state=1.0, chunks=[1.0, 2.0], iterations=1)
+    with Stream("threads", workers=2) as stream, stream.keep(job) as kept:
+        stream.submit(sum_job())
+        slow = kept.submit(3.0)
+        assert len(list(stream.deliveries())) == 1
+        assert not slow.done()
+        gate.set()
+        assert slow.result() == pytest.approx(9.0)
 
 
 def test_a_dropped_job_is_forgotten_when_the_last_that_needs_it_has_ended():

@@ -39,7 +39,7 @@ class Advice:
 
     @property
     def coding_pays(self) -> bool:
-        """Whether a coded strategy beats all others by more than one can tell from luck."""
+        """Whether a coded strategy beats all simpler ones, by a hundredth at least."""
         return self.best.strategy.family == "coded"
 
 
@@ -75,6 +75,8 @@ def advise(
         raise ArgumentError(f"profile: {type(profile).__name__} is not allowed; must be a Profile")
     checks.one_of("work", work, WORKS)
     checks.number("bytes_per_message", bytes_per_message, least=0)
+    checks.whole("delay_rounds", delay_rounds, least=0, most=20)
+    checks.whole("seed", seed, least=0)
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(profile.workers))
     if any(np.isinf(law.std) and np.isinf(law.mean) for law in chosen):
         raise ArgumentError("laws: a worker whose tasks have no finite mean can't be advised on")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 
-from echelon import checks
 from echelon.advice.outcome import Outcome, outcome
 from echelon.advice.strategies import Strategy
 from echelon.chain_search import optimise_chain
@@ -24,7 +23,6 @@ _NAMES = {
 
 def chains(profile: Profile, laws: Sequence[Delay], delay_rounds: int, seed: int) -> list[Outcome]:
     """Return what to expect of each kind of scheme, best first; a product takes one worker `critical` parts."""
-    checks.whole("delay_rounds", delay_rounds, least=0, most=20)
     loads, links = [float(profile.job.critical)], profile.speeds.link
     workers = len(profile.workers)
     found = optimise_chain(workers, laws, delay=delay_rounds, loads=loads, links=links, seed=seed)

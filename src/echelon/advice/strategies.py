@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from echelon.arrays import IntArray
 from echelon.codes import Code, cyclic, mds, uncoded
-from echelon.plan import Plan, Slot
+from echelon.plan import Plan, Slot, Task
 from echelon.profile import Profile
 from echelon.schemes import any_k, backups, coded_rows, pull
+from echelon.schemes.coded_plan import LEAST
 from echelon.seeds import place_generator
 from echelon.splits import largest_remainder, theorem2, uniform
 
@@ -43,10 +45,15 @@ def for_sums(profile: Profile) -> Iterator[Strategy]:
     parts, workers = profile.job.critical, len(profile.workers)
     for load in LOADS:
         if workers > 1 and load <= max(2, parts // 2) and load < parts:
-            yield Strategy(f"gradient code, {load} parts a row", "coded", partial(_windows, profile, load))
+            yield Strategy(
+                f"gradient code, {load} parts a row",
+                "coded",
+                partial(_windows, profile, load),
+                lighter=partial(_any_windows, profile, load),
+            )
 
 
-def for_products(profile: Profile) -> Iterator[Strategy]:
+def for_linear(profile: Profile) -> Iterator[Strategy]:
     """Yield strategies for a matrix times a vector, in `critical` blocks: coded rows cost one."""
     critical, workers = profile.job.critical, len(profile.workers)
     yield from _common(profile, uncoded(parts=critical, stacked=True))
@@ -119,6 +126,20 @@ def _windows(profile: Profile, load: int) -> Plan:
     return coded_rows(cyclic(rows=parts, load=load, rng=place_generator(_SEED, 0)), counts)
 
 
-STRATEGIES: dict[str, Callable[[Profile], Iterator[Strategy]]] = {"gradient": for_sums, "linear": for_products}
+def _any_windows(profile: Profile, load: int) -> Plan:
+    """Return the plan of `_windows` without its code: a further row of a lane costs what it adds to the parts."""
+    parts = profile.job.critical
+    counts = theorem2(profile.speeds, parts, profile.job.gamma, first=load).counts.tolist()
+    lanes = [
+        [
+            Task(slot=0, row=row, cost=float(load) if at == 0 else 1.0 if load + at <= parts else LEAST)
+            for at, row in enumerate(range(end - count, end))
+        ]
+        for count, end in zip(counts, accumulate(counts), strict=True)
+    ]
+    return Plan([Slot(rows=parts, threshold=parts - load + 1)], lanes)
+
+
+STRATEGIES: dict[str, Callable[[Profile], Iterator[Strategy]]] = {"gradient": for_sums, "linear": for_linear}
 
 BASELINE = "uncoded, uniform"

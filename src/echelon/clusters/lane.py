@@ -1,7 +1,7 @@
 """A worker's lane, part by part: what every cluster runs on its workers.
 
 Results of parts that a later row of the lane needs are kept, so that a lane computes each part once. Between parts it
-asks whether the round, and the slot, are still wanted: a purge costs one part at most.
+asks whether the round, and the slot, are still wanted: a purge costs one part at most, or a row computed at once.
 """
 
 import sys

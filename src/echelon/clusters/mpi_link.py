@@ -9,7 +9,6 @@ import os
 import pickle
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from threading import Event, RLock
 from types import ModuleType
@@ -96,6 +95,7 @@ class Link:
         self._posted: MPI.Prequest = self.comm.Recv_init(self._room, source, mpi.ANY_TAG)
         self._posted.Start()
         self._came = False  # whether the posted frame is there, and was not taken yet
+        self._trouble: Exception | None = None  # what the last look met instead
 
     def send(self, rank: int, tag: int, frame: Any, buffers: Sequence[Any] = ()) -> None:
         """Send a frame and the buffers of bytes it announces; all must stay as they are until they have left."""
@@ -155,12 +155,17 @@ class Link:
         """
         with self.lock:
             status = self._status
+            trouble, self._trouble = self._trouble, None
+            if trouble is not None:
+                raise trouble
             if not self._came and not self._posted.Test(status):
                 return None
             self._came = False
             source, tag, size = status.source, status.tag, status.count
-            frame = bytearray(self._room[:size]) if size else self._long(source)
-            self._posted.Start()
+            try:
+                frame = bytearray(self._room[:size]) if size else self._long(source)
+            finally:
+                self._posted.Start()
             return source, tag, frame
 
     def _long(self, source: int) -> bytearray:
@@ -174,9 +179,13 @@ class Link:
     def spin(self, seconds: float, bell: Event | None = None) -> None:
         """Look for a frame again and again, for so long at most, until one comes, the bell rings, or a rank dies."""
         end = time.monotonic() + seconds
-        with self.lock, suppress(self.mpi.Exception):  # whoever receives next meets it again
+        with self.lock:
             while not (self._came or (bell is not None and bell.is_set()) or time.monotonic() > end):
-                self._came = self._posted.Test(self._status)
+                try:
+                    self._came = self._posted.Test(self._status)
+                except self.mpi.Exception as error:
+                    self._trouble = error  # for whoever receives next
+                    return
                 if not self._came:
                     _yield()
 

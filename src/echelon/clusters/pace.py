@@ -37,8 +37,8 @@ class Pace:
     def begin(self, start: float, tasks: int) -> None:
         """Draw the times of a lane that began at `start`, and of tasks that may be added to it.
 
-        So which times a round takes depends neither on how many tasks the lane has nor on when they come. A recorded
-        trace goes on from task to task, and is not drawn ahead.
+        So which times a round takes does not depend on how many tasks the lane has, up to 128, nor on when they come. A
+        recorded trace goes on from task to task, and is not drawn ahead.
         """
         if self._memory is None:
             self._memory = self.law.begin(1, self.rng)

@@ -145,11 +145,18 @@ class Collection:
     def orphans(self, alive: Iterable[int]) -> list[Task]:
         """Return the tasks that must be given out so that every slot can be recovered from what is on its way."""
         held = {at for worker in alive for at in self.pending.get(worker, ())}
-        return self._lacking(held.union((task.slot, task.row) for batch in self.pool for task in batch))
+        return self._lacking(held | self._pooled())
 
     def overdue(self) -> list[Task]:
-        """Return tasks enough to recover every slot if nothing that is on its way should ever come."""
-        return self._lacking(set())
+        """Return tasks enough to recover every slot, with the pool, if nothing that is on its way should ever come.
+
+        Nobody is taken to be busy any more: a worker whose message was lost may take the next batch.
+        """
+        self.busy.clear()
+        return self._lacking(self._pooled())
+
+    def _pooled(self) -> set[Row]:
+        return {(task.slot, task.row) for batch in self.pool for task in batch}
 
     def _lacking(self, held: set[Row]) -> list[Task]:
         lanes = [] if self.rule is None else self.rule.lacking(held)

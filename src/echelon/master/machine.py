@@ -172,11 +172,11 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         slot = event.slot
-        collection.busy[event.worker] -= 1
         if self.lend:
             collection.progress(event.worker, slot, event.row, event.time)
         if not collection.knows(slot, event.row):
             return []
+        collection.busy[event.worker] -= 1
         sender = {event.worker} & self.workers.keys()
         if (slot, event.row) in collection.received:
             return [*collection.pull(sender)]
@@ -269,13 +269,10 @@ class Master:
 
     def _mend(self, collection: Collection) -> list[Action]:
         """Give out again what lost workers leave undone, where the round can't end without it."""
-        orphans = collection.orphans(self.workers)
-        if not orphans:
-            return []
         if not self.workers:
             assert self.job is not None
             return [Starve(self.job, self.round)]
-        return list(collection.share(orphans, self.workers))
+        return list(collection.share(collection.orphans(self.workers), self.workers))
 
     def _alarm(self, event: Alarm) -> list[Action]:
         stale = event.round != self.round or event.attempt != self.attempt
@@ -290,4 +287,4 @@ class Master:
             return [self._timer(event.time)]
         self.attempt += 1
         again = self.collection.share(self.collection.overdue(), self.workers, afresh=True)
-        return [*again, self._timer(event.time)]
+        return [*again, *self.collection.pull(self.workers), self._timer(event.time)]

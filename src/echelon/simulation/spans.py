@@ -8,6 +8,7 @@ from numpy.random import Generator
 from echelon.arrays import FloatArray
 from echelon.codes import tracker
 from echelon.delays import Delay
+from echelon.errors import ArgumentError
 from echelon.schemes import CodedPlan
 
 
@@ -15,8 +16,10 @@ def complete_by_span(
     plan: CodedPlan, laws: Sequence[Delay], links: FloatArray, rounds: int, rng: Generator
 ) -> FloatArray:
     """Return completion times of independent rounds, as the live master would see them."""
+    if plan.pool is not None:
+        raise ArgumentError("plan: not allowed; who takes what of a pool is not followed here")
     reach = [np.cumsum(costs) for costs in plan.costs]
-    ends = np.empty(rounds)
+    ends = np.full(rounds, np.inf)
     for number in range(rounds):
         arrivals = [
             (float(time), task.slot, task.row)

@@ -196,6 +196,8 @@ class Driver:
         match action:
             case Assign(worker=worker, round=round, tasks=tasks):
                 self._cluster.assign(worker, round, tasks)
+                if self._seen is not None and self._seen.plan is not None and self._seen.plan.pool is not None:
+                    self._seen.given.setdefault(worker, []).extend(tasks)
             case Replan(job=job, round=round, workers=workers):
                 return self._open(self._jobs[job], round, workers)
             case Recover(round=round, slot=slot, rows=rows):
@@ -380,11 +382,11 @@ class Driver:
         by_worker: dict[int, list[tuple[int, int, int, float, float]]] = {}
         for message in seen.messages:
             by_worker.setdefault(message[0], []).append(message)
-        for worker, lane in zip(seen.workers, seen.plan.lanes, strict=True):
+        for worker, lane in zip(seen.workers, seen.lanes(), strict=True):
             place = self.places.get(worker)
-            costs = {(task.slot, task.row): task.cost for task in (*lane, *seen.plan.pooled)}
-            if place is None or not costs:
+            if place is None or not lane:
                 continue
+            costs = {(task.slot, task.row): task.cost for task in lane}
             came = [message for message in by_worker.get(worker, []) if message[1:3] in costs]
             done = sum(costs[message[1:3]] for message in came)
             busy = sum(message[4] for message in came)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
@@ -41,20 +42,29 @@ class Kept:
     def __init__(
         self,
         job: IterativeJob,
-        plan: CodedPlan | None,
+        plan: Callable[[IterativeJob], CodedPlan | None],
         submit: Callable[[IterativeJob, Any, Store], Handle],
         drop: Callable[[Store], None],
     ) -> None:
         self.job = job
-        self._submit, self._drop = submit, drop
-        self._store = Store(next(_KEYS), plan, kept=True)
+        self._plan, self._submit, self._drop = plan, submit, drop
+        self._renewing = Lock()
+        self._store = Store(next(_KEYS), plan(job), kept=True)
         self._dropped = False
 
     def submit(self, state: Any) -> Handle:
-        """Put the job at the end of the queue, to be run from this state, which is left alone until it has ended."""
-        if self._dropped:
-            raise ClusterError("this job was dropped: the workers have forgotten its data; keep it again")
-        return self._submit(self.job, state, self._store)
+        """Put the job at the end of the queue, to be run from this state.
+
+        It is not copied: leave it alone until the job has ended. A job whose `update` works in place changes it.
+        """
+        with self._renewing:
+            if self._dropped:
+                raise ClusterError("this job was dropped: the workers have forgotten its data; keep it again")
+            plan = self._plan(self.job)
+            if plan is not self._store.plan:  # another code: its work is sent anew
+                self._drop(self._store)
+                self._store = Store(next(_KEYS), plan, kept=True)
+            return self._submit(self.job, state, self._store)
 
     def run(self, state: Any) -> Any:
         """Return the job's last state when it begins with this one, after waiting for it."""
@@ -62,9 +72,10 @@ class Kept:
 
     def drop(self) -> None:
         """Let the workers forget the data, as soon as nothing that was submitted needs it."""
-        if not self._dropped:
-            self._dropped = True
-            self._drop(self._store)
+        with self._renewing:
+            if not self._dropped:
+                self._dropped = True
+                self._drop(self._store)
 
     def __enter__(self) -> "Kept":
         return self

@@ -8,6 +8,7 @@ import numpy as np
 
 from echelon.arrays import FloatArray
 from echelon.jobs import SumJob
+from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.profile import Costs
 from echelon.stream.stream import Stream
 
@@ -16,7 +17,7 @@ _LEAST = 1e-9  # seconds that noise leaves at least
 
 
 def measure_costs(stream: Stream) -> Costs:
-    """Return what messages, bytes and rounds cost on a stream whose workers are shared out evenly.
+    """Return what messages, bytes and rounds cost on a stream without redundancy that shares out evenly.
 
     By rounds in which nothing is computed: with one message a worker, with many, and with large ones.
 
@@ -26,7 +27,8 @@ def measure_costs(stream: Stream) -> Costs:
     True
     """
     one = _seconds(stream, 1, 1, _ROUNDS)
-    message = max((_seconds(stream, _TASKS, 1, _ROUNDS) - one) / (_TASKS - 1), _LEAST)
+    tasks = max(2, min(_TASKS, MOST_CHUNKS // stream.workers))
+    message = max((_seconds(stream, tasks, 1, _ROUNDS) - one) / (tasks - 1), _LEAST)
     large = max(_seconds(stream, 1, _LENGTH, _FEW_ROUNDS) - one, _LEAST)
     return Costs(message=message, round=max(one - message, _LEAST), bandwidth=8 * _LENGTH / large)
 

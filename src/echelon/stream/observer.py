@@ -1,12 +1,13 @@
 """A job and a round as the driver sees them, and what it tells others of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from echelon.codes import Code, Decoder
 from echelon.jobs import IterativeJob
 from echelon.master import Outcome
-from echelon.plan import Plan
+from echelon.plan import Plan, Task
 from echelon.stream.kept import Store
 
 _UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to go on for, at least
@@ -45,6 +46,7 @@ class RoundSeen:
     loading: whether its workers had to load the job's work first.
     messages: (worker, slot, row, arrival, seconds at the task).
     recovered: when each slot had enough.
+    given: what each worker got to do, in a plan with a pool.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
     """
 
@@ -58,8 +60,16 @@ class RoundSeen:
     workers: tuple[int, ...] = ()
     messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
     recovered: dict[int, float] = field(default_factory=dict)
+    given: dict[int, list[Task]] = field(default_factory=dict)
     received: int = 0
     nbytes: int = 0
+
+    def lanes(self) -> Sequence[Sequence[Task]]:
+        """Return what each of its workers was to do."""
+        assert self.plan is not None
+        if self.plan.pool is None:
+            return self.plan.lanes
+        return [self.given.get(worker, []) for worker in self.workers]
 
 
 class Observer:

@@ -9,7 +9,6 @@ from typing import Any
 
 from echelon.errors import ArgumentError
 from echelon.master import Outcome
-from echelon.plan import Plan, Task
 from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1
@@ -48,7 +47,7 @@ class Recorder(Observer):
         assert seen.plan is not None
         known = {
             worker: lane
-            for worker, lane in zip(seen.workers, self._lanes(seen, seen.plan), strict=True)
+            for worker, lane in zip(seen.workers, seen.lanes(), strict=True)
             if lane and worker in self._places
         }
         lanes = {str(self._places[worker]): [task.cost for task in lane] for worker, lane in known.items()}
@@ -93,20 +92,6 @@ class Recorder(Observer):
             messages=messages,
             **more,
         )
-
-    @staticmethod
-    def _lanes(seen: RoundSeen, plan: Plan) -> Sequence[Sequence[Task]]:
-        """Return the lanes of a plan, with what each worker sent of the pool."""
-        if plan.pool is None:
-            return plan.lanes
-        tasks = {(task.slot, task.row): task for task in plan.pooled}
-        sent: dict[int, list[Task]] = {}
-        for worker, slot, row, _, _ in seen.messages:
-            sent.setdefault(worker, []).extend([tasks[slot, row]] if (slot, row) in tasks else [])
-        return [
-            [*lane, *(task for task in sent.get(worker, []) if task not in lane)]
-            for worker, lane in zip(seen.workers, plan.lanes, strict=True)
-        ]
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
         """Note that a job ended."""

@@ -5,10 +5,10 @@ from threading import Lock
 
 import numpy as np
 
-from echelon.advice import Advice, advise
+from echelon.advice import advise
 from echelon.arrays import FloatArray
 from echelon.jobs import IterativeJob, RoundJob
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Costs, Job, Profile, Worker
 from echelon.schemes import CodedPlan
 from echelon.stream.pacing import Pacing
 
@@ -27,7 +27,7 @@ class Strategist:
 
     def __init__(self, profile: Profile | None, pacing: Pacing, seed: int) -> None:
         self._profile, self._pacing, self._seed = profile, pacing, seed
-        self._known: dict[tuple[str, int], tuple[FloatArray, Advice]] = {}  # by work and parts: speeds then
+        self._known: dict[tuple[str, int], tuple[FloatArray, CodedPlan]] = {}  # by work and parts: speeds then
         self._lock = Lock()
 
     def plan(self, job: IterativeJob) -> CodedPlan | None:
@@ -39,14 +39,13 @@ class Strategist:
         with self._lock:
             work = "linear" if job.stacked else "gradient"
             means = self._pacing.means.copy()
-            before, advice = self._known.get((work, job.parts), (None, None))
-            if advice is None or before is None or _changed(before, means):
+            if (work, job.parts) not in self._known or _changed(self._known[work, job.parts][0], means):
                 advice = advise(self._seen(job), work=work, seed=self._seed)
-                self._known[work, job.parts] = means, advice
                 log.info("%d parts: %s", job.parts, advice.why)
-        plan = advice.best.plan()
-        assert isinstance(plan, CodedPlan)
-        return plan
+                plan = advice.best.plan()
+                assert isinstance(plan, CodedPlan)
+                self._known[work, job.parts] = means, plan
+            return self._known[work, job.parts][1]
 
     def _seen(self, job: IterativeJob) -> Profile:
         """Return the workers as they are believed to be now."""
@@ -60,9 +59,10 @@ class Strategist:
         ]
         # nobody knows how jobs will arrive: the shortest iteration is the aim
         described = Job(critical=job.parts, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1e-9))
-        return Profile(described, workers)
+        return Profile(described, workers, costs=Costs() if self._profile is None else self._profile.costs)
 
 
 def _changed(before: FloatArray, now: FloatArray) -> bool:
-    ratio = now / before
+    """Return whether workers have other speeds, relative to one another: other work may take any time a part."""
+    ratio = (now / now.mean()) / (before / before.mean())
     return bool(ratio.max() > CHANGED or ratio.min() * CHANGED < 1) or bool(np.isnan(ratio).any())

@@ -211,7 +211,7 @@ class Stream:
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
         if self._journal is not None:
             raise ArgumentError("job: a stream with a journal keeps none; what is asked of it is not on record")
-        return Kept(job, self._planned(job), self._submit_kept, self._drop_kept)
+        return Kept(job, self._planned, self._submit_kept, self._drop_kept)
 
     def _drop_kept(self, store: Store) -> None:
         self._driver.order(partial(self._driver.forget, store))
@@ -318,10 +318,14 @@ class Stream:
     def _ready_or_nothing(self, timeout_s: float | None) -> bool:
         """Wait for a delivery, or until none is to be expected; return whether one is."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ready or not self._handles, timeout_s)
+            self._changed.wait_for(lambda: self._ready or not self._awaited(), timeout_s)
             if not self._ready:
                 self._check_whole()
-            return bool(self._ready or self._handles)
+            return bool(self._ready or self._awaited())
+
+    def _awaited(self) -> bool:
+        """Return whether a job is outstanding that will be among the deliveries."""
+        return len(self._handles) > len(self._silent)
 
     def _take(self) -> Delivery | None:
         """Return the next delivery, if one is there, marked as delivered before it leaves the queue."""

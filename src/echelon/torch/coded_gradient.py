@@ -38,6 +38,8 @@ class CodedGradient:
     messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
         bytes of a float32 model's: gradient and loss are then off by about 2^-8, times what decoding amplifies.
     device: where workers compute, "cpu" or "cuda".
+    tolerance: relative error that decoding may bring in, see `SumJob`. With bfloat16 it is 1/16 by default, and codes
+        over many chunks may amplify beyond that: gradients then wait for more rows, or fail and ask for more tolerance.
 
     `backward` adds to the gradients of the model's parameters what ``loss(model(inputs), targets).backward()`` would on
     the next mini-batch, up to rounding, and returns the loss. Parameters, buffers and switches (`train`, `eval`,
@@ -73,6 +75,7 @@ class CodedGradient:
         plan: CodedPlan | None = None,
         messages: str = "float32",
         device: str = "cpu",
+        tolerance: float | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise ArgumentError(f"model: {type(model).__name__} is not allowed; must be a torch.nn.Module")
@@ -110,6 +113,7 @@ class CodedGradient:
                 messages=_MESSAGES[messages],
                 iterations=1,
                 name="gradient",
+                tolerance=tolerance,
             )
         )
 

@@ -3,11 +3,13 @@
 from typing import Any
 
 from torch import nn
+from torch.nn import functional
 
 from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
 
+_IGNORED = -100  # what torch's functions ignore unless told otherwise
 _MEANS = {"mean": True, "batchmean": True, "sum": False}
 
 
@@ -31,14 +33,16 @@ def checked_loss(loss: Any, reduction: str | None, targets: NumberArray) -> bool
             raise ArgumentError(f"reduction: {reduction!r} is not allowed; must be {said!r}, as the loss itself says")
     mean = _MEANS[said or reduction or "mean"]
     if mean and isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
-        _check_counts(loss, targets)
+        _check_counts(loss, loss.weight, loss.ignore_index, targets)
+    elif mean and loss in (functional.cross_entropy, functional.nll_loss):
+        _check_counts(loss, None, _IGNORED, targets)
     return mean
 
 
-def _check_counts(loss: nn.CrossEntropyLoss | nn.NLLLoss, targets: NumberArray) -> None:
+def _check_counts(loss: Any, weight: Any, ignored: int, targets: NumberArray) -> None:
     """Refuse a mean over something else than the number of samples."""
     why = "its mean is not one over samples, and so not one over chunks by their sizes; must have reduction='sum'"
-    if loss.weight is not None:
+    if weight is not None:
         raise ArgumentError(f"loss: {loss!r} with weights of classes is not allowed; {why}")
-    if targets.dtype.kind in "iu" and bool((targets == loss.ignore_index).any()):
+    if targets.dtype.kind in "iu" and bool((targets == ignored).any()):
         raise ArgumentError(f"loss: {loss!r} is not allowed with targets that it ignores; {why}")

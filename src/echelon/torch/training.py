@@ -29,6 +29,7 @@ def train(
     plan: CodedPlan | None = None,
     messages: str = "float32",
     device: str = "cpu",
+    tolerance: float | None = None,
     callback: Callable[[int, float], object] | None = None,
     **options: Any,
 ) -> list[float]:
@@ -60,7 +61,7 @@ def train(
             stream = ends.enter_context(Stream(**options))
         coded = CodedGradient(
             model, loss, data, stream=stream, batch_size=batch_size, chunks=chunks, seed=seed, reduction=reduction,
-            plan=plan, messages=messages, device=device,
+            plan=plan, messages=messages, device=device, tolerance=tolerance,
         )  # fmt: skip
         ends.enter_context(coded)
         for step in range(steps):
