@@ -18,7 +18,7 @@ from echelon.papers.stream_workers import example2
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.stream.observer import Observer, RoundSeen
 
-ITERATIONS = 120
+ITERATIONS, LEAST, SECONDS = 120, 25, 14.0  # as many as fit into so many seconds, but so many at least
 TIME_S = 0.12  # mean time of an iteration under the best strategy, to which clusters are scaled
 SLOW = {"probability": 0.1, "slowdown": 5.0}
 BURSTS = {"enter": 0.02, "leave": 0.1, "slowdown": 6.0}
@@ -96,7 +96,7 @@ def report() -> str:
             )
     table = markdown_table(["cluster", "strategy (advised in bold)", "predicted ms", "live ms", "off", "regret"], rows)
     return (
-        f"Emulated workers, {ITERATIONS} iterations each, all on the same draws. Largest regret of the advice: "
+        f"Emulated workers, {LEAST} to {ITERATIONS} iterations each, all on the same draws. Largest regret of the advice: "
         f"{max(regrets):.1%} (wanted: 5 %); against equal shares at worst {max(worse):+.1%} (wanted: +1 %); "
         f"predictions are off by {max(off):.1%} at most (wanted: 7 %).\n\n{table}"
     )
@@ -123,7 +123,8 @@ def _live(profile: Profile, work: str, outcome: Outcome, seed: int) -> float:
     """Return the mean time of an iteration, the first left out: it loads the work."""
     parts, plan = profile.job.critical, outcome.plan()
     ends: list[float] = []
-    common: dict[str, Any] = {"update": _next, "state": 0, "iterations": ITERATIONS + 1, "plan": plan}
+    iterations = max(LEAST, min(ITERATIONS, int(SECONDS / outcome.iteration)))
+    common: dict[str, Any] = {"update": _next, "state": 0, "iterations": iterations + 1, "plan": plan}
     job: SumJob | LinearJob
     if work == "linear":
         job = LinearJob(matrix=np.ones((parts, 8)), vector=lambda state: np.ones(8), parts=parts, **common)
