@@ -96,8 +96,8 @@ def report() -> str:
             )
     table = markdown_table(["cluster", "strategy (advised in bold)", "predicted ms", "live ms", "off", "regret"], rows)
     return (
-        f"Emulated workers, {LEAST} to {ITERATIONS} iterations each, all on the same draws. Largest regret of the advice: "
-        f"{max(regrets):.1%} (wanted: 5 %); against equal shares at worst {max(worse):+.1%} (wanted: +1 %); "
+        f"Emulated workers, {LEAST} to {ITERATIONS} iterations each, all on the same draws. Largest regret of the "
+        f"advice: {max(regrets):.1%} (wanted: 5 %); against equal shares at worst {max(worse):+.1%} (wanted: +1 %); "
         f"predictions are off by {max(off):.1%} at most (wanted: 7 %).\n\n{table}"
     )
 

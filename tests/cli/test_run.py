@@ -123,3 +123,20 @@ def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(run, 
     assert code == 0
     assert "is a guess" in out
     assert read_profile(path).job.critical == 3
+
+
+def test_jobs_may_run_by_the_best_strategy(run, file, tmp_path):
+    code, out, _ = run("run", f"{file}:listed", "--workers", 2, "--cluster", "threads", "--strategy", "auto", "--json")
+    assert code == 0
+    assert json.loads(out)["jobs"]
+    code, _, err = run("run", f"{file}:listed", "--strategy", "best")
+    assert code == 2
+    assert "strategy: 'best' is not allowed" in err
+
+
+def test_a_job_file_that_needs_a_missing_package_is_one_line(run, tmp_path):
+    path = tmp_path / "needs.py"
+    path.write_text("def jobs():\n    import no_such_package\n")
+    code, _, err = run("run", f"{path}:jobs", "--workers", 1, "--cluster", "threads")
+    assert code == 2
+    assert err.strip() == "echelon: No module named 'no_such_package'"

@@ -108,6 +108,6 @@ def main() -> None:
     """Run the command line; a wrong file or argument is one line on standard error and exit code 2."""
     try:
         app()
-    except (EchelonError, OSError) as error:
+    except (EchelonError, ModuleNotFoundError, OSError) as error:
         print(f"echelon: {error}", file=sys.stderr)
         sys.exit(2)

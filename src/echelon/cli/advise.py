@@ -63,15 +63,16 @@ def advise(
         )
         return
     print_table(
-        f"{len(advice.ranked)} strategies for {len(profile.workers)} workers; the intervals hold 99 % of the time",
-        ["strategy", "iteration (s)", "±", "delay (s)", "saves"],
+        f"The best of {len(advice.ranked)} strategies for {len(profile.workers)} workers; ± holds in 99 of 100 cases; "
+        "saved: of an iteration in equal shares",
+        ["strategy", "iteration (s)", "±", "saved", "delay (s)"],
         [
             [
                 outcome.name,
                 show(outcome.iteration, 4),
                 f"{outcome.error:.1g}",
-                show(outcome.delay),
                 f"{outcome.gain:.1%}",
+                show(outcome.delay),
             ]
             for outcome in advice.ranked[:top]
         ],

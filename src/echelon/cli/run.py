@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,6 +57,10 @@ def run(
     time_scale: Scale = 1.0,
     split: Annotated[str, typer.Option(metavar="|".join(SPLITS), help="How rows are shared out.")] = "theorem2",
     redundancy: Annotated[float, typer.Option(help="Coded rows for each row that is needed.")] = 1.1,
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="auto", help="Let each job run by what 'echelon advise' finds best; no split then."),
+    ] = None,
     record: Annotated[Path | None, typer.Option(help="File for the record of the run.")] = None,
     journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
     results: Annotated[Path | None, typer.Option(help="Folder for the results, a file a job.")] = None,
@@ -71,16 +76,19 @@ def run(
     if time_scale != 1.0 and emulate is None:
         raise ArgumentError(f"time_scale: {time_scale} is not allowed without --emulate; it scales emulated times")
     if record is not None and journal is not None and journal.exists() and record.exists():
-        raise ArgumentError(f"record: '{record}' is not allowed; it holds the part before {journal} is resumed")
+        raise ArgumentError(
+            f"record: '{record}' is not allowed; must be another file, since this one holds what happened before "
+            f"{journal} is gone on with"
+        )
     source = load_jobs(jobs)
     if results is not None:
         results.mkdir(parents=True, exist_ok=True)
     known = None if profile is None else read_profile(profile)
     emulated = None if emulate is None else read_profile(emulate).scaled(time_scale)
     delivered: list[Delivery] = []
-    with Stream(
+    with _interrupted(journal), Stream(
         cluster, workers=workers, redundancy=redundancy, profile=known, emulate=emulated, split=split,
-        record=record, journal=journal, seed=seed, address=address,
+        strategy=strategy, record=record, journal=journal, seed=seed, address=address,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")
@@ -101,6 +109,17 @@ def run(
         _show(delivered, record)
     if any(done.error is not None for done in delivered):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _interrupted(journal: Path | None) -> Iterator[None]:
+    """Say how to go on when somebody ends the run by Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        how = "" if journal is None else f" What {journal} holds goes on when this is run again, with another --record."
+        err.print(f"Interrupted.{how}", markup=False)
+        raise
 
 
 def load_jobs(where: str) -> Iterator[tuple[float, IterativeJob]]:
