@@ -40,8 +40,8 @@ class _Drawn(Delay):
 
     @classmethod
     def fit(cls, mean: float, std: float) -> Self:
-        """Never asked."""
-        raise NotImplementedError
+        """Return the law of tasks that all take the mean."""
+        return cls(np.full((1, 1, 1), mean))
 
 
 class Rehearsal:
