@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from bench import (
+    advice_live,
     block_layers,
     block_live,
     code_errors,
@@ -36,6 +37,7 @@ REPORTS = {
     "Live: SciPy's solvers": operators.report,
     "Live: training with torch": torch_training.report,
     "Live: Ray and MPI": engines.report,
+    "Live: advice": advice_live.report,
 }
 
 
