@@ -12,7 +12,7 @@ cluster: where to run, a name that `Stream` knows: "processes", "threads", "ray"
 workers: how many; by default as many as the machine has processors.
 redundancy: what is computed for each part that is needed. With c chunks, each worker computes c(1 - 1/redundancy)
     chunks more, and a step waits for that share of the rows no longer. The default is the Stream's, 1.1: a tenth of the
-    rows may be late or lost. It pays where workers straggle; 1 is less work where they are many and all alike.
+    rows may be late or lost. Whether that pays depends on how workers straggle; 1 is less work.
 chunks: how many; by default four for each worker, and eight at least.
 
 Numbers are float64 throughout, whatever X has. Sums are recovered from the rows that came first, so two fits of the

@@ -47,8 +47,9 @@ from echelon.master import (
 from echelon.plan import Plan
 from echelon.schemes import coded_rows
 from echelon.stream.kept import Store
+from echelon.stream.observations import observations
 from echelon.stream.observer import Observer, RoundSeen, Running
-from echelon.stream.pacing import Pacing, Seen
+from echelon.stream.pacing import Pacing
 
 log = logging.getLogger("echelon.stream")
 
@@ -371,31 +372,6 @@ class Driver:
         """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""
         rounds, self._finished_rounds = self._finished_rounds, []
         for seen in rounds:
-            self.pacing.observe(self._observations(seen))
+            self.pacing.observe(observations(seen, self.places, self.pacing))
             for observer in self._observers:
                 observer.round_over(seen)
-
-    def _observations(self, seen: RoundSeen) -> list[Seen]:
-        """Return what a round showed of each place."""
-        assert seen.plan is not None
-        found = []
-        by_worker: dict[int, list[tuple[int, int, int, float, float]]] = {}
-        for message in seen.messages:
-            by_worker.setdefault(message[0], []).append(message)
-        for worker, lane in zip(seen.workers, seen.lanes(), strict=True):
-            place = self.places.get(worker)
-            if place is None or not lane:
-                continue
-            costs = {(task.slot, task.row): task.cost for task in lane}
-            came = [message for message in by_worker.get(worker, []) if message[1:3] in costs]
-            done = sum(costs[message[1:3]] for message in came)
-            busy = sum(message[4] for message in came)
-            last = came[-1][3] if came else seen.start + self.pacing.link(place)
-            if len(came) < len(lane):
-                # it was at a task that the purge cut short, or the end of its slot
-                busy += max(0.0, max(seen.recovered.get(task.slot, seen.end) for task in lane) - last)
-            # a first message that had to wait for the work to be loaded tells nothing of the link
-            link = max(0.0, came[0][3] - seen.start - came[0][4]) if came and not seen.loading else None
-            if busy > 0:
-                found.append(Seen(place, busy, done, link))
-        return found
