@@ -5,7 +5,7 @@ READY := .venv/.ready
 RIVALS := .venv/.rivals
 SECONDS ?= 60
 
-.PHONY: help demo test test-hosts check docs bench chaos reproduce clean
+.PHONY: help demo test test-hosts check docs bench bench-compare chaos reproduce clean
 
 help:
 	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
@@ -14,6 +14,7 @@ help:
 	@echo "make check      ruff, mypy (strict) and the import layers"
 	@echo "make docs       build the documentation, warnings as errors; leaves it in build/docs/"
 	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
+	@echo "make bench-compare the same jobs by echelon, Ray, Dask and torch on emulated clusters; updates docs/results.md"
 	@echo "make chaos      the master under seeded faults in virtual time, for SECONDS (60) seconds"
 	@echo "make reproduce  figures, tables and claims of the papers; updates docs/results.md"
 	@echo "make clean      remove what the commands above made"
@@ -48,6 +49,9 @@ $(RIVALS): $(READY)
 
 bench: $(RIVALS)
 	@$(BIN)/python -m bench --results docs/results.md
+
+bench-compare: $(RIVALS)
+	@$(BIN)/python -m bench.compare --results docs/results.md
 
 chaos: $(READY)
 	@$(BIN)/python -m bench.chaos --seconds $(SECONDS)

@@ -15,6 +15,7 @@ from bench import (
     multi_message_live,
     multi_message_speed,
     operators,
+    overlap_live,
     planning_speed,
     products,
     stream_speed,
@@ -37,6 +38,7 @@ REPORTS = {
     "Live: SciPy's solvers": operators.report,
     "Live: training with torch": torch_training.report,
     "Live: Ray and MPI": engines.report,
+    "Live: several jobs at once": overlap_live.report,
     "Live: advice": advice_live.report,
 }
 

@@ -37,6 +37,7 @@ def run_schedule(seed: int) -> None:
         rng.uniform(0, 0.3, places).tolist(),
         codes=(code,) * len(slots) if code else (),
         lend=bool(rng.random() < 0.5),
+        overlap=bool(np.random.default_rng([seed, 1]).random() < 0.5),
         patience=2.0,
         faults=faults,
     )

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench import mpi_floor
 from bench.engines_example2 import emulated_rows
-from bench.mpi_floor import floor_seconds
 from echelon.clusters import Message, MpiCluster, Up
 from echelon.plan import Task
 
@@ -32,6 +32,14 @@ ITERATIONS = 80  # of Example 2
 KEY_OF_BARE = 1 << 40
 
 ALL_AT_ONCE, ONE_BY_ONE, OBJECTS = 1.0, 2.0, 3.0  # how a bare worker sends its results
+# tasks of a worker, the bare exchange that ours is held against, and what is compared
+COMPARED = (
+    (1, "all at once", f"a round of {WORKERS} workers with a message each, against Send and Recv"),
+    (TASKS, "one by one", f"a message of {WORKERS} x {TASKS}, against an order and a result at a time"),
+    (TASKS, "all at once", f"a message of {WORKERS} x {TASKS}, against all results at once"),
+    (1, "objects", f"a round of {WORKERS} workers with a message each, against Python objects"),
+    (TASKS, "objects", f"a message of {WORKERS} x {TASKS}, against Python objects"),
+)
 ORDER = 256  # bytes, about as many as a lane of eleven tasks takes
 
 
@@ -219,37 +227,35 @@ def _measured() -> dict[tuple[str, int, int], float]:
     return {key: float(np.median(found)) for key, found in times.items()}
 
 
-def _exchange_rows() -> list[list[str]]:
-    took = _measured()
-    rows = []
-    for tasks, against, what in (
-        (1, "all at once", f"MPI: a round of {WORKERS} workers with a message each, against Send and Recv"),
-        (TASKS, "one by one", f"MPI: a message of {WORKERS} x {TASKS}, against an order and a result at a time"),
-        (TASKS, "all at once", f"MPI: a message of {WORKERS} x {TASKS}, against all results at once"),
-        (1, "objects", f"MPI: a round of {WORKERS} workers with a message each, against Python objects"),
-        (TASKS, "objects", f"MPI: a message of {WORKERS} x {TASKS}, against Python objects"),
-    ):
-        for length, size in LENGTHS.items():
-            share = 1 if tasks == 1 else WORKERS * tasks
-            ours, bare = took["ours", length, tasks] / share, took[against, length, tasks] / share
-            rows.append([what, size, f"{1e6 * ours:,.1f} µs", f"{1e6 * bare:,.1f} µs", f"{ours / bare:.2f}"])
-    return rows
+def _row(what: str, length: int, tasks: int, ours: float, bare: float) -> list[str]:
+    share = 1 if tasks == 1 else WORKERS * tasks
+    times = [f"{1e6 * seconds / share:,.1f} µs" for seconds in (ours, bare)]
+    return [f"MPI: {what}", LENGTHS[length], *times, f"{ours / bare:.2f}"]
 
 
-def _floor_rows() -> list[list[str]]:
-    """Return what our Python takes at least, if workers compute side by side and MPI takes no time."""
-    rows = []
-    for tasks, what in ((1, "a round of {} workers with a message each"), (TASKS, "a message of {} x {}")):
-        master, worker = floor_seconds(WORKERS, tasks, Ready(1))
-        share = 1 if tasks == 1 else WORKERS * tasks
-        rows.append(
-            [
-                f"MPI: {what.format(WORKERS, TASKS)}, our Python alone: on the master, and on a worker beside it",
-                "8 B", f"{1e6 * master / share:,.1f} µs", f"{1e6 * worker / share:,.1f} µs", "",
-            ]
-        )  # fmt: skip
-    return rows
+def _exchange_rows(took: dict[tuple[str, int, int], float]) -> list[list[str]]:
+    return [
+        _row(what, length, tasks, took["ours", length, tasks], took[against, length, tasks])
+        for tasks, against, what in COMPARED
+        for length in LENGTHS
+    ]
+
+
+def _floor_rows(took: dict[tuple[str, int, int], float]) -> list[list[str]]:
+    """Return, for short results, the least time that our Python allows in place of ours."""
+    least = {}
+    for length, tasks in product((1, 1000), (1, TASKS)):
+        floor = mpi_floor.measured(WORKERS, tasks, Ready(length))
+        # whatever ours is held against, it gives out all tasks at once
+        least[length, tasks] = floor.least(took["all at once", length, tasks], os.cpu_count() or 1)
+    return [
+        _row(f"the least with our Python: {what}", length, tasks, least[length, tasks], took[against, length, tasks])
+        for tasks, against, what in COMPARED
+        for length in (1, 1000)
+    ]
 
 
 if __name__ == "__main__":
-    print(json.dumps(_exchange_rows() + _floor_rows() + emulated_rows("mpi", "MPI", ITERATIONS)), flush=True)
+    seconds = _measured()
+    rows = _exchange_rows(seconds) + _floor_rows(seconds) + emulated_rows("mpi", "MPI", ITERATIONS)
+    print(json.dumps(rows), flush=True)

@@ -158,15 +158,16 @@ def test_numbers_of_any_kind_are_kept_as_plain_ones():
 
 
 def test_costs_are_written_read_and_scaled(example2, tmp_path):
-    profile = dataclasses.replace(example2, costs=ec.Costs(message=1e-4, round=2e-3))
+    profile = dataclasses.replace(example2, costs=ec.Costs(message=1e-4, round=2e-3, combining=1e-10))
     ec.write_profile(profile, tmp_path / "p.toml")
     assert ec.read_profile(tmp_path / "p.toml").costs == profile.costs
     assert "bandwidth" not in (tmp_path / "p.toml").read_text()
-    small = dataclasses.replace(profile, costs=ec.Costs(message=1e-4, round=2e-3, bandwidth=1e6)).scaled(0.1).costs
-    assert (small.message, small.round, small.bandwidth) == pytest.approx((1e-5, 2e-4, 1e7))
+    costs = ec.Costs(message=1e-4, round=2e-3, bandwidth=1e6, combining=1e-10)
+    small = dataclasses.replace(profile, costs=costs).scaled(0.1).costs
+    assert dataclasses.astuple(small) == pytest.approx((1e-5, 2e-4, 1e7, 1e-11))
 
 
-@pytest.mark.parametrize("line", ["message = -1", "bandwidth = 0", 'round = "x"', "other = 1"])
+@pytest.mark.parametrize("line", ["message = -1", "bandwidth = 0", 'round = "x"', "combining = inf", "other = 1"])
 def test_costs_that_can_not_be_are_refused(line, example2, tmp_path):
     path = tmp_path / "p.toml"
     ec.write_profile(example2, path)

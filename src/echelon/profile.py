@@ -165,8 +165,11 @@ class Speeds:
 class Costs:
     """What a round costs beside computing.
 
-    message: seconds that a worker needs to send one. bandwidth: of a worker's link, in bytes a second.
-    round: seconds that the master needs between two rounds: sending the state, decoding, the job's step.
+    message: seconds that a worker needs to send one, whatever its size.
+    round: seconds that the master needs between two rounds, whatever the size of state and messages.
+    bandwidth: of a worker's link, in bytes a second: of results, of the state, and of data that a worker is to hold.
+    combining: seconds a byte to add one weighted array to another. A worker pays it for every part that a row combines,
+        the master for every message that it decodes from.
 
     >>> Costs(message=1e-4).bandwidth
     inf
@@ -175,10 +178,11 @@ class Costs:
     message: float = 0.0
     round: float = 0.0
     bandwidth: float = float("inf")
+    combining: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", checks.number("message", self.message, least=0))
-        object.__setattr__(self, "round", checks.number("round", self.round, least=0))
+        for name in ("message", "round", "combining"):
+            object.__setattr__(self, name, checks.number(name, getattr(self, name), least=0))
         if self.bandwidth != float("inf"):
             object.__setattr__(self, "bandwidth", checks.number("bandwidth", self.bandwidth, above=0))
 
@@ -282,5 +286,6 @@ class Profile:
             message=factor * self.costs.message,
             round=factor * self.costs.round,
             bandwidth=self.costs.bandwidth / factor,
+            combining=factor * self.costs.combining,
         )
         return replace(slower, job=replace(self.job, arrivals=gaps, operations=None), costs=costs)

@@ -18,6 +18,7 @@ parameters = {}        # what that law's fit takes besides
 message = 1e-4         # seconds that a worker needs to send one
 bandwidth = 1e9        # bytes a second
 round = 5e-4           # seconds that the master needs between two rounds
+combining = 1e-10      # seconds a byte to add one weighted array to another
 """
 
 import json
@@ -33,7 +34,7 @@ from echelon.profile import Arrivals, Costs, Job, Profile, Worker
 _T = TypeVar("_T")
 
 _JOB_KEYS = ("critical", "redundancy", "operations", "iterations", "arrivals", "interarrival", "gamma")
-_COST_KEYS = ("message", "round", "bandwidth")
+_COST_KEYS = ("message", "round", "bandwidth", "combining")
 _WORKER_KEYS = ("name", "rate", "mean", "std", "link", "law", "parameters")
 
 

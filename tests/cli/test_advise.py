@@ -30,6 +30,21 @@ def test_products_with_a_vector_are_worth_coding_there(run):
     assert "MDS" in out
 
 
+def test_loading_is_said_where_the_size_of_a_part_is_given(run, tmp_path):
+    """50 parts of 1 MB on five workers at 10 MB/s: pulled, a worker may get all but the first of the four others."""
+    text = EXAMPLE.read_text() + "\n[costs]\nbandwidth = 1e7\n"
+    profile = tmp_path / "p.toml"
+    profile.write_text(text)
+    code, out, err = run("advise", profile, "--bytes-per-part", 1e6, "--json")
+    assert (code, err) == (0, "")
+    loading = {strategy["name"]: strategy["loading"] for strategy in json.loads(out)["strategies"]}
+    assert loading["pulled by 1"] == pytest.approx(4.6)
+    assert loading["uncoded, uniform"] == pytest.approx(1.0)
+    code, out, err = run("advise", profile, "--bytes-per-part", 1e6, "--top", 2)
+    assert "loading (s)" in out
+    assert "loading" not in run("advise", EXAMPLE, "--top", 2)[1]
+
+
 def test_a_record_serves_as_well_as_a_profile(run, tmp_path):
     record = tmp_path / "run.jsonl"
     run(
@@ -52,6 +67,8 @@ def test_a_record_serves_as_well_as_a_profile(run, tmp_path):
     [
         (["--work", "nonsense"], "work: 'nonsense' is not allowed"),
         (["--bytes-per-message", "-1"], "bytes_per_message: -1.0 is not allowed"),
+        (["--bytes-of-state", "-1"], "bytes_of_state: -1.0 is not allowed"),
+        (["--bytes-per-part", "nan"], "bytes_per_part: nan is not allowed"),
         (["--work", "product", "--delay-rounds", "-1"], "delay_rounds: -1 is not allowed"),
     ],
 )

@@ -105,7 +105,7 @@ def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(run, 
     code, out, _ = run(*arguments)
     assert code == 0
     seen = json.loads(out)
-    assert seen["rounds"] > 1
+    assert seen["rounds"] >= 1
     profile = read_profile(path)
     assert [worker.mean for worker in profile.workers] == pytest.approx([w["mean"] for w in seen["workers"]])
     assert all(worker.mean > 0 for worker in profile.workers)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from echelon import trees
-from echelon.clusters import CLUSTERS, Down, Message, Trouble, Up
+from echelon.clusters import CLUSTERS, Beside, Down, Message, Request, Trouble, Up
 from echelon.errors import ArgumentError
 from echelon.plan import Task
 from echelon.profile import Arrivals, Job, Profile, Worker
@@ -127,6 +127,41 @@ class _Shared(works.Plain):
 
     def row(self, slot, row):
         return (row, row + 1), np.array([1.0, 2.0])
+
+
+def test_slots_behind_those_of_the_round_are_another_job_s(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Scaled())
+    cluster.load(2, works.Scaled(5))
+    cluster.load(3, Request(np.arange(5.0)))
+    for round in (1, 2):
+        cluster.broadcast(round, 1, Beside(2.0, 1, 2, 3))
+        cluster.assign(worker, round, tasks(0, 1))
+        cluster.assign(worker, round, [Task(slot=1, row=1), Task(slot=1, row=2)])
+        found = desk.wait(Message, 4, lambda message, round=round: message.round == round)
+        assert [(message.slot, message.row) for message in found] == [(0, 0), (0, 1), (1, 1), (1, 2)]
+        for message in found:
+            work, state = (works.Scaled(), 2.0) if message.slot == 0 else (works.Scaled(5), np.arange(5.0))
+            np.testing.assert_allclose(message.segments[0], work.expected(state, message.row), rtol=1e-12)
+        cluster.purge(round)
+
+
+def test_what_goes_wrong_with_the_other_job_is_left_to_its_own_turn(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Scaled())
+    cluster.load(2, works.Plain(works.raises))
+    cluster.load(3, Request(None))
+    cluster.broadcast(1, 1, Beside(2.0, 1, 2, 3))
+    cluster.assign(worker, 1, [Task(slot=1, row=0), Task(slot=0, row=1)])
+    cluster.broadcast(2, 1, Beside(2.0, 1, 8, 9))  # there is no such work
+    cluster.assign(worker, 2, [Task(slot=1, row=0), Task(slot=0, row=1)])
+    assert [(message.round, message.slot) for message in desk.wait(Message, 1, lambda message: message.round == 2)] == [
+        (2, 0)
+    ]
+    cluster.purge(2)
+    assert not [report for report in desk.reports if isinstance(report, Trouble)]
 
 
 def test_a_lane_may_be_extended(cluster):

@@ -78,7 +78,7 @@ def test_the_next_job_opens_at_once_and_in_order():
     watcher.handle(Received(2.0, 0, 1, 0, 0))
     watcher.handle(Received(2.0, 0, 1, 0, 1))
     watcher.handle(Recovered(2.0, 1, 0))
-    assert watcher.handle(Updated(2.0, 1, True)) == [Deliver(0, Outcome.DONE), Replan(1, 2, (0, 1))]
+    assert watcher.handle(Updated(2.0, 1, True)) == [Deliver(0, Outcome.DONE), Replan(1, 2, (0, 1), 2)]
     assert list(watcher.master.queue) == [2]
 
 

@@ -72,6 +72,23 @@ def test_pulling_agrees_with_an_event_loop(workers, parts, batch, ahead, copies,
             assert seen.load[i, r] == sum(done)
 
 
+@pytest.mark.parametrize(("copies", "shared"), [(2, False), (2, True), (3, True)])
+def test_rounds_with_many_copies_agree_with_an_event_loop(copies, shared):
+    """A worker of a hundredth of the speed has a share like the others: dozens of its rows are repeated."""
+    shares = [12, 12, 12, 4] if shared else None
+    plan = pull(workers=4, parts=40, batch=10, copies=copies, shares=shares)
+    links = np.array([0.1, 0.0, 0.3, 0.2])
+    laws = [Recorded(rate=rate) for rate in (1.0, 0.01, 2.0, 1.0)]
+    sampler = RoundSampler(plan, laws, links)
+    rng = np.random.default_rng(8)
+    seen, _ = sampler.draw(sampler.begin(2, rng), 2, 6, rng)
+    for i in range(2):
+        for r in range(6):
+            end, done = event_loop(plan, links, [law.drawn[i, r] for law in laws])
+            assert seen.times[i, r] == pytest.approx(end, rel=1e-12)
+            assert seen.done[i, r].tolist() == done
+
+
 def test_a_scripted_round():
     """Seven parts, one by one: the quick worker takes the second while the slow one is at its first."""
     laws = [Deterministic(time=1.0), Deterministic(time=2.5)]

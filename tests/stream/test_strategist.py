@@ -90,6 +90,35 @@ def test_costs_of_the_profile_are_kept_when_speeds_have_changed(asked):
     assert asked[0].costs == costs
 
 
+def test_bytes_that_are_known_before_a_job_runs_are_advised_with(monkeypatch):
+    told = []
+
+    def noted(profile, **more):
+        told.append((more["bytes_per_message"], more["bytes_of_state"]))
+        return advise(profile, **more)
+
+    monkeypatch.setattr(strategist, "advise", noted)
+    chooser = Strategist(STEADY, Pacing(2, "theorem2", STEADY.speeds), seed=1)
+    job = ec.LinearJob(
+        matrix=np.ones((24, 5), dtype=np.float32), update=lambda old, new: new, state=np.ones(5), parts=6, iterations=1
+    )
+    chooser.plan(job)
+    chooser.plan(sum_job())
+    state = getattr(sum_job().state, "nbytes", 0)
+    assert told == [(4 * 4, 5 * 8), (0, state)]  # four numbers of four bytes a block, and a state of five of eight
+
+
+def test_plans_that_a_job_can_not_run_are_passed_over(monkeypatch):
+    def blocks_first(profile, **more):
+        advice = advise(profile, **more)
+        first = next(one for one in advice.ranked if one.name == "block coordinates")
+        return dataclasses.replace(advice, ranked=(first, *advice.ranked))
+
+    monkeypatch.setattr(strategist, "advise", blocks_first)
+    plan = Strategist(VARIED, Pacing(4, "theorem2", VARIED.speeds), seed=1).plan(sum_job())
+    assert not isinstance(plan, ec.schemes.BlockPlan)
+
+
 def test_a_job_kept_before_speeds_were_known_runs_by_advice_later(asked):
     job = sum_job(iterations=1)
     with ec.Stream("threads", emulate=VARIED, strategy="auto") as stream, stream.keep(job) as kept:
@@ -128,3 +157,15 @@ def test_a_kept_job_runs_by_the_plan_that_wins():
 def test_an_unknown_strategy_is_refused():
     with pytest.raises(ec.ArgumentError, match="strategy: 'best'"):
         ec.Stream("threads", workers=2, strategy="best")
+
+
+def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise():
+    job = Job(critical=12, redundancy=1.0, iterations=2, arrivals=Arrivals.poisson(90.0))
+    crowded = Profile(job, [Worker(f"w{p}", mean=1e-3, std=5e-4) for p in range(3)])
+    assert advise(crowded).best.strategy.overlap
+    for said, done in ((None, True), (False, False), (True, True)):
+        with ec.Stream("threads", profile=crowded, emulate=crowded, strategy="auto", overlap=said) as stream:
+            handles = [stream.submit(sum_job(seed, iterations=2)) for seed in range(4)]
+            for seed, handle in enumerate(handles):
+                np.testing.assert_allclose(handle.result(LIMIT_S), sum_result(seed, iterations=2), rtol=1e-9)
+            assert stream._driver.overlap is done

@@ -2,6 +2,7 @@
 
 from echelon.advice.advice import WORKS, Advice, advise
 from echelon.advice.outcome import Outcome
-from echelon.advice.strategies import STRATEGIES, Strategy
+from echelon.advice.strategies import STRATEGIES
+from echelon.advice.strategy import Strategy
 
 __all__ = ["STRATEGIES", "WORKS", "Advice", "Outcome", "Strategy", "advise"]

@@ -1,25 +1,26 @@
 """Which strategy wins on this cluster, by how much, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from echelon import checks
 from echelon.advice.chains import chains
-from echelon.advice.outcome import Outcome, outcome
+from echelon.advice.handling import Sizes, handling
+from echelon.advice.outcome import Outcome, exactly, outcome
+from echelon.advice.overlapping import MATTERS, overlapping
 from echelon.advice.rehearsal import Rehearsal
 from echelon.advice.strategies import BASELINE, STRATEGIES
+from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError
-from echelon.plan import Plan
 from echelon.profile import Profile
 
-ROUNDS, FINAL_ROUNDS = 2000, 12_000
-FINALISTS = 6
-MATTERS = 0.01  # share of an iteration below which one strategy is as good as another
-
+STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many strategies go on from there
+FEW = 3  # of designs that differ little among themselves, so many are compared with the others
+COORDINATES = 1000  # of a gradient, where nobody says how large it is
 
 WORKS = (*STRATEGIES, "product")
 
@@ -37,6 +38,10 @@ class Advice:
         """The strategy to take."""
         return self.ranked[0]
 
+    def best_for(self, job: str) -> Outcome:
+        """Return the first that a kind of job can run, such as "SumJob": only a `BlockJob` runs block coordinates."""
+        return next(one for one in self.ranked if one.strategy.job in (None, job))
+
     @property
     def coding_pays(self) -> bool:
         """Whether a coded strategy beats all simpler ones, by a hundredth at least."""
@@ -48,6 +53,8 @@ def advise(
     *,
     work: str = "gradient",
     bytes_per_message: float = 0.0,
+    bytes_of_state: float = 0.0,
+    bytes_per_part: float = 0.0,
     delay_rounds: int = 3,
     laws: Delay | Sequence[Delay] | None = None,
     seed: int = 1,
@@ -57,12 +64,20 @@ def advise(
     work: "gradient", a sum over `critical` parts, of which a coded row combines several; or "linear", a matrix in
         `critical` blocks times a vector, where coded rows cost no more than others; or "product", one after another of
         a chain of matrix products, each of which takes one worker `critical` parts' time.
-    bytes_per_message: how large a result is; it takes that over the profile's bandwidth to send one.
+    bytes_per_message: how large a result is (of products: a whole one, of which messages are blocks). It takes that
+        over the profile's bandwidth to send one, times its `combining` to add one to another: a worker does so for each
+        part that a row combines, the master for each message that it decodes from.
+    bytes_of_state: what every worker is sent at the beginning of a round, over the bandwidth.
+    bytes_per_part: how large the data of a part is. From it follows how long it takes until the data is in place, a
+        figure of its own (`Outcome.loading`): it is paid once. Products have none: their data comes with each.
     delay_rounds: of products: how many rounds one may take after its first.
     laws: in place of those that the profile names.
 
-    All strategies are tried on the same draws; the better ones on more of them. Where the best is better than a simpler
-    one by less than a hundredth, the simpler one is first.
+    A task takes as many times a part's time as it costs in parts; of designs with as many chunks as workers, what its
+    parts take one after another. All strategies are tried on the same draws; the better ones on more of them, and those
+    of the best that have an exact law are predicted by it. Where the best is better than a simpler one by less than a
+    hundredth, the simpler one is first. Where jobs wait and workers would be idle, strategies are also tried with jobs
+    that overlap.
 
     >>> from echelon.profile import Arrivals, Job, Worker
     >>> job = Job(critical=12, redundancy=1.0, iterations=5, arrivals=Arrivals.poisson(0.01))
@@ -74,52 +89,108 @@ def advise(
     if not isinstance(profile, Profile):
         raise ArgumentError(f"profile: {type(profile).__name__} is not allowed; must be a Profile")
     checks.one_of("work", work, WORKS)
-    checks.number("bytes_per_message", bytes_per_message, least=0)
+    sizes = Sizes(
+        message=checks.number("bytes_per_message", bytes_per_message, least=0),
+        state=checks.number("bytes_of_state", bytes_of_state, least=0),
+        part=checks.number("bytes_per_part", bytes_per_part, least=0),
+    )
     checks.whole("delay_rounds", delay_rounds, least=0, most=20)
     checks.whole("seed", seed, least=0)
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(profile.workers))
     if any(np.isinf(law.std) and np.isinf(law.mean) for law in chosen):
         raise ArgumentError("laws: a worker whose tasks have no finite mean can't be advised on")
     if work == "product":
-        ranked = _simplest_first(chains(profile, chosen, delay_rounds, seed))
-        return Advice(work, tuple(ranked), _why(ranked))
-    strategies = list(STRATEGIES[work](profile))
-    plans: list[Plan] = [(strategy.lighter or strategy.plan)() for strategy in strategies]
-
-    def tried(some: list[int], rounds: int, fresh: int) -> list[FloatArray]:
-        rehearsal = Rehearsal(
-            chosen, profile.speeds.link, costs=profile.costs, nbytes=bytes_per_message, rounds=rounds, seed=seed + fresh
-        )
-        return rehearsal.times([plans[i] for i in some])
-
-    order = list(range(len(strategies)))
-    base = next(i for i in order if strategies[i].name == BASELINE)
-    times = dict(zip(order, tried(order, ROUNDS, 0), strict=True))
-    order.sort(key=lambda i: float(times[i].mean()))
-    finalists = [*order[:FINALISTS], *[base][: base not in order[:FINALISTS]]]
-    final = dict(zip(finalists, tried(finalists, FINAL_ROUNDS, 1), strict=True))
-    outcomes = [
-        outcome(profile, strategies[i], final.get(i, times[i]), final[base] if i in final else times[base])
-        for i in order
-    ]
-    ranked = _simplest_first(sorted(outcomes, key=lambda one: (one.delay, one.iteration)))
+        outcomes = chains(profile, chosen, sizes, delay_rounds, seed)
+        ranked = _simplest_first(outcomes, outcomes)
+    else:
+        ranked = _ranked(profile, work, sizes, chosen, seed)
+        ranked = _merged(ranked, overlapping(profile, chosen, ranked, seed))
     return Advice(work, tuple(ranked), _why(ranked))
+
+
+def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], seed: int) -> list[Outcome]:
+    """Return all strategies, best first; hopeless ones are left behind after few rounds."""
+    coordinates = round(sizes.message / 8) or COORDINATES
+    strategies = list(STRATEGIES[work](profile, laws, coordinates))
+    handled = [handling(strategy, profile.job.critical) for strategy in strategies]
+    tried = [one.rehearsed(profile.costs, sizes) for one in handled]
+    base = next(i for i, strategy in enumerate(strategies) if strategy.name == BASELINE)
+    going = list(range(len(strategies)))
+    times: dict[int, FloatArray] = {}
+    against: dict[int, FloatArray] = {}
+    for stage, (rounds, go_on) in enumerate(STAGES):
+        some = sorted({*going, base})
+        rehearsal = Rehearsal(laws, profile.speeds.link, rounds=rounds, seed=seed + stage)
+        seen = dict(zip(some, rehearsal.times([tried[i] for i in some]), strict=True))
+        times |= seen
+        against |= dict.fromkeys(some, seen[base])
+        going.sort(key=lambda i: float(seen[i].mean()))
+        if stage == 0:
+            dropped = _beyond_the_few(strategies, going)
+            going = [i for i in going if i not in dropped]
+            times = {i: found for i, found in times.items() if i not in dropped}
+        going = going[:go_on] if go_on else going
+    outcomes = {
+        i: outcome(profile, strategies[i], times[i], against[i], handled[i].loading(profile.costs, sizes))
+        for i in times
+    }
+    for i in {*going, base}:
+        if not tried[i].extra and not tried[i].spans:
+            outcomes[i] = exactly(outcomes[i], profile, tried[i].plan, laws, tried[i].more)
+    if outcomes[base].method == "exact":
+        for i, one in outcomes.items():
+            if one.method == "exact":
+                outcomes[i] = replace(one, gain=1 - one.iteration / outcomes[base].iteration)
+    ranked = sorted(outcomes.values(), key=lambda one: (one.delay, one.iteration))
+    return _simplest_first(ranked, [outcomes[i] for i in going])
+
+
+def _beyond_the_few(strategies: Sequence[Strategy], going: Sequence[int]) -> set[int]:
+    """Return those that are not among the best few of their kind; `going` is in order, best first."""
+    places: dict[str, list[int]] = {}
+    for i in going:
+        kind = strategies[i].best_of
+        if kind is not None:
+            places.setdefault(kind, []).append(i)
+    return {i for some in places.values() for i in some[FEW:]}
 
 
 _PLAIN = ("uncoded", "pull", "copies", "coded")  # families, simplest first
 
 
-def _simplest_first(ranked: list[Outcome]) -> list[Outcome]:
-    """Put the simplest of those that are as good as the best at the top."""
-    near = [one for one in ranked if one.iteration <= (1 + MATTERS) * ranked[0].iteration]
+def _simplest_first(ranked: list[Outcome], finalists: list[Outcome]) -> list[Outcome]:
+    """Put the simplest of those that are as good as the best at the top; it is one that was seen in all rounds."""
+    least = min(one.iteration for one in finalists)
+    near = [one for one in finalists if one.iteration <= (1 + MATTERS) * least]
     best = min(near, key=lambda one: (_PLAIN.index(one.strategy.family), one.iteration))
     return [best, *(one for one in ranked if one is not best)]
 
 
+def _merged(ranked: list[Outcome], overlapped: list[Outcome]) -> list[Outcome]:
+    """Put strategies whose jobs overlap among the others; the best stays first unless one of them is better still."""
+    best, *rest = ranked
+    first = min([best, *overlapped], key=lambda one: one.delay)
+    if first.delay > (1 - MATTERS) * best.delay:
+        first = best
+    others = sorted([*overlapped, *rest, best], key=lambda one: (one.delay, one.iteration))
+    return [first, *(one for one in others if one is not first)]
+
+
 def _why(ranked: list[Outcome]) -> str:
+    best, text = ranked[0], _why_alone(ranked)
+    if not best.strategy.overlap:
+        return text
+    alone = next(one for one in ranked if one.strategy.plan is best.strategy.plan and not one.strategy.overlap)
+    return (
+        f"{text} Workers that would be idle begin the next job, if one waits: that lowers the mean delay from "
+        f"{alone.delay:.4g} to {best.delay:.4g} s."
+    )
+
+
+def _why_alone(ranked: list[Outcome]) -> str:
     best = ranked[0]
-    coded = [one for one in ranked if one.strategy.family == "coded"]
-    plain = [one for one in ranked if one.strategy.family != "coded"]
+    coded = [one for one in ranked if one.strategy.family == "coded" and not one.strategy.overlap]
+    plain = [one for one in ranked if one.strategy.family != "coded" and not one.strategy.overlap]
     if len(ranked) == 1:
         return "There is one worker: it does all the work, and nothing can be gained."
     text = f"'{best.name}' takes {best.iteration:.4g} s an iteration"

@@ -1,13 +1,16 @@
 """What is expected of one strategy."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
 
-from echelon.advice.strategies import Strategy
+from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
+from echelon.delays import Delay
 from echelon.plan import Plan
+from echelon.prediction import is_exact, predict_jobs
 from echelon.profile import Profile
 from echelon.schemes import Sequential
 from echelon.simulation import CONFIDENCE
@@ -18,9 +21,13 @@ from echelon.theory import queue_delay, service_moments
 class Outcome:
     """What is expected of a strategy.
 
-    iteration, error: mean time of an iteration and its half-width at 99 %.
+    iteration, error: mean time of an iteration and its half-width at 99 %, or what quadrature may be off by.
+    method: how that was found, "exact" or "sampled".
     delay: mean time of a job from arrival to delivery; inf where jobs come faster than they are served.
-    gain: share of the iteration time of uncoded work in equal shares that is saved, on the same draws.
+    gain: share of the iteration time of uncoded work in equal shares that is saved, on the same draws where both are
+        sampled.
+    loading: seconds until the data is where it is needed, paid once: what the worker with the most must hold over the
+        bandwidth, and encoding it; 0 unless the size of a part is known.
     """
 
     strategy: Strategy
@@ -28,6 +35,8 @@ class Outcome:
     error: float
     delay: float
     gain: float
+    loading: float = 0.0
+    method: str = "sampled"
 
     @property
     def name(self) -> str:
@@ -45,13 +54,29 @@ class Outcome:
         return made
 
 
-def outcome(profile: Profile, strategy: Strategy, times: FloatArray, base: FloatArray) -> Outcome:
+def outcome(
+    profile: Profile, strategy: Strategy, times: FloatArray, base: FloatArray, loading: float = 0.0
+) -> Outcome:  # fmt: skip
     """Return what times of iterations amount to, shape (histories, rounds), beside those of equal shares."""
     mean, second = float(times.mean()), float(np.square(times).mean())
     # histories are independent of one another, rounds of one need not be
     factor = float(stdtrit(len(times) - 1, (1 + CONFIDENCE) / 2))
     error = factor * float(times.mean(axis=1).std(ddof=1)) / len(times) ** 0.5
-    service = service_moments(mean, second, profile.job.iterations)
-    return Outcome(
-        strategy, mean, error, queue_delay(profile.job.arrivals, *service).mean, 1 - mean / float(base.mean())
-    )
+    delay = _delay(profile, mean, second)
+    return Outcome(strategy, mean, error, delay, 1 - mean / float(base.mean()), loading)
+
+
+def exactly(one: Outcome, profile: Profile, plan: Plan, laws: Sequence[Delay], more: float) -> Outcome:
+    """Return an outcome by the exact law of its plan, with so many seconds a round on top, where there is one."""
+    if not is_exact(plan, laws):
+        return one
+    found = predict_jobs(plan, profile, laws=laws)
+    mean = found.iteration_mean + more
+    second = found.iteration_second + 2 * more * found.iteration_mean + more**2
+    delay = _delay(profile, mean, second)
+    return replace(one, iteration=mean, error=found.iteration_error, delay=delay, method="exact")
+
+
+def _delay(profile: Profile, mean: float, second: float) -> float:
+    """Return the mean delay of a job from the moments of its iterations."""
+    return queue_delay(profile.job.arrivals, *service_moments(mean, second, profile.job.iterations)).mean

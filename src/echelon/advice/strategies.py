@@ -1,15 +1,16 @@
 """What can be done about stragglers, as plans for one profile: a new strategy is one function and one entry."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
+from echelon.advice.designs import blocks, designs, whole_shares
+from echelon.advice.strategy import Strategy
 from echelon.arrays import IntArray
 from echelon.codes import Code, cyclic, mds, uncoded
+from echelon.delays import Delay
 from echelon.plan import Plan, Slot, Task
 from echelon.profile import Profile
 from echelon.schemes import any_k, backups, coded_rows, pull
@@ -24,25 +25,13 @@ SHARES = (0.5, 0.8)  # of a split that workers have from the start
 _SEED = 1  # of codes
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """One way to run an iteration.
-
-    name: what it is called. family: uncoded, pull, copies or coded.
-    plan: returns the plan that a job runs; of products, the scheme.
-    lighter: returns the same plan without its code, where that takes longer to make than to try.
-    """
-
-    name: str
-    family: str
-    plan: Callable[[], Any]
-    lighter: Callable[[], Plan] | None = None
-
-
-def for_sums(profile: Profile) -> Iterator[Strategy]:
+def for_sums(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
     """Yield strategies for a sum over `critical` parts, such as a gradient: coded rows cost as many as they combine."""
     yield from _common(profile, uncoded(parts=profile.job.critical))
     parts, workers = profile.job.critical, len(profile.workers)
+    if workers > 1:
+        counts = theorem2(profile.speeds, parts, profile.job.gamma).counts
+        yield Strategy("uncoded, Theorem 2, one message each", "uncoded", partial(whole_shares, counts), by_parts=True)
     for load in LOADS:
         if workers > 1 and load <= max(2, parts // 2) and load < parts:
             yield Strategy(
@@ -50,10 +39,13 @@ def for_sums(profile: Profile) -> Iterator[Strategy]:
                 "coded",
                 partial(_windows, profile, load),
                 lighter=partial(_any_windows, profile, load),
+                load=load,
             )
+    yield from designs(profile)
+    yield from blocks(profile, laws, coordinates)
 
 
-def for_linear(profile: Profile) -> Iterator[Strategy]:
+def for_linear(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
     """Yield strategies for a matrix times a vector, in `critical` blocks: coded rows cost one."""
     critical, workers = profile.job.critical, len(profile.workers)
     yield from _common(profile, uncoded(parts=critical, stacked=True))
@@ -62,7 +54,7 @@ def for_linear(profile: Profile) -> Iterator[Strategy]:
     for rows in sorted({max(critical + 1, round(critical * omega)) for omega in OMEGAS}):
         counts = theorem2(profile.speeds, rows, profile.job.gamma).counts
         coded = partial(_coded, critical, rows, counts)
-        yield Strategy(f"MDS, {rows} rows", "coded", coded, lighter=partial(any_k, counts, critical))
+        yield Strategy(f"MDS, {rows} rows", "coded", coded, lighter=partial(any_k, counts, critical), load=0)
     for batch in BATCHES:
         if batch * workers <= critical:
             rows = critical + batch * workers
@@ -71,6 +63,7 @@ def for_linear(profile: Profile) -> Iterator[Strategy]:
                 "coded",
                 partial(_pulled, workers, rows, batch, critical),
                 lighter=partial(_any_pulled, workers, rows, batch, critical),
+                load=0,
             )
 
 
@@ -140,6 +133,9 @@ def _any_windows(profile: Profile, load: int) -> Plan:
     return Plan([Slot(rows=parts, threshold=parts - load + 1)], lanes)
 
 
-STRATEGIES: dict[str, Callable[[Profile], Iterator[Strategy]]] = {"gradient": for_sums, "linear": for_linear}
+STRATEGIES: dict[str, Callable[[Profile, Sequence[Delay], int], Iterator[Strategy]]] = {
+    "gradient": for_sums,
+    "linear": for_linear,
+}
 
 BASELINE = "uncoded, uniform"

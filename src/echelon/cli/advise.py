@@ -28,7 +28,16 @@ def advise(
         ),
     ] = "gradient",
     bytes_per_message: Annotated[
-        float, typer.Option(help="Size of a result; it takes that over the profile's bandwidth to send one.")
+        float,
+        typer.Option(
+            help="Size of a result: sent over the profile's bandwidth, added up when rows are made and decoded."
+        ),
+    ] = 0.0,
+    bytes_of_state: Annotated[
+        float, typer.Option(help="Size of what every worker is sent at the beginning of a round.")
+    ] = 0.0,
+    bytes_per_part: Annotated[
+        float, typer.Option(help="Size of the data of a part: tells how long it takes until all data is in place.")
     ] = 0.0,
     delay_rounds: Annotated[int, typer.Option(help="Rounds that a product may take after its first.")] = 3,
     top: Annotated[int, typer.Option(help="Strategies to list.", min=1)] = 12,
@@ -38,7 +47,15 @@ def advise(
 ) -> None:
     """Predict every strategy on these workers, at true cost, and say which to take."""
     profile = _profile(file, seed)
-    advice = find(profile, work=work, bytes_per_message=bytes_per_message, delay_rounds=delay_rounds, seed=seed)
+    advice = find(
+        profile,
+        work=work,
+        bytes_per_message=bytes_per_message,
+        bytes_of_state=bytes_of_state,
+        bytes_per_part=bytes_per_part,
+        delay_rounds=delay_rounds,
+        seed=seed,
+    )
     if picture is not None:
         _draw(advice, picture, top)
     if json:
@@ -54,8 +71,11 @@ def advise(
                         "family": outcome.strategy.family,
                         "iteration": outcome.iteration,
                         "interval": outcome.interval,
+                        "method": outcome.method,
                         "delay": outcome.delay,
                         "gain": outcome.gain,
+                        "overlap": outcome.strategy.overlap,
+                        **({"loading": outcome.loading} if bytes_per_part else {}),
                     }
                     for outcome in advice.ranked
                 ],
@@ -65,14 +85,15 @@ def advise(
     print_table(
         f"The best of {len(advice.ranked)} strategies for {len(profile.workers)} workers; ± holds in 99 of 100 cases; "
         "saved: of an iteration in equal shares",
-        ["strategy", "iteration (s)", "±", "saved", "delay (s)"],
+        ["strategy", "iteration (s)", "±", "saved", "delay (s)", *(["loading (s)"] if bytes_per_part else [])],
         [
             [
                 outcome.name,
                 show(outcome.iteration, 4),
-                f"{outcome.error:.1g}",
+                "exact" if outcome.method == "exact" else f"{outcome.error:.1g}",
                 f"{outcome.gain:.1%}",
                 show(outcome.delay),
+                *([show(outcome.loading)] if bytes_per_part else []),
             ]
             for outcome in advice.ranked[:top]
         ],

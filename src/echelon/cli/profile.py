@@ -73,7 +73,8 @@ def profile(
     print_table(f"Seen in {len(record.rounds)} rounds", ["worker", "mean of a task (s)", "std (s)", "link (s)"], rows)
     out.print(
         f"A message takes a worker {show(costs.message * 1e6)} µs and {show(costs.bandwidth / 1e6)} MB are sent in a "
-        f"second; between two rounds the master needs {show(costs.round * 1e3)} ms."
+        f"second; between two rounds the master needs {show(costs.round * 1e3)} ms; adding up a GB takes "
+        f"{show(costs.combining * 1e9)} s."
     )
     out.print(
         f"Written to {out_file}. Nothing was seen of arrivals: a job every {show(measured.job.arrivals.mean)} s, "

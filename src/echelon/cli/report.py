@@ -84,7 +84,7 @@ def run_report(record: Record) -> dict[str, Any]:
         "iteration": _summary([seen.end - seen.start for seen in record.rounds]),
         "messages": {
             "needed": sum(sum(seen.needed) for seen in record.rounds) / rounds,
-            "received": sum(len(seen.messages) for seen in record.rounds) / rounds,
+            "received": sum(len(seen.messages) + seen.came for seen in record.rounds) / rounds,
             "planned": sum(len(lane) for seen in record.rounds for lane in seen.lanes.values()) / rounds,
         },
         "workers": workers,

@@ -61,6 +61,12 @@ def run(
         str | None,
         typer.Option(metavar="auto", help="Let each job run by what 'echelon advise' finds best; no split then."),
     ] = None,
+    overlap: Annotated[
+        bool | None,
+        typer.Option(
+            "--overlap/--no-overlap", help="Whether idle workers begin the next job; by default where advice says so."
+        ),
+    ] = None,
     record: Annotated[Path | None, typer.Option(help="File for the record of the run.")] = None,
     journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
     results: Annotated[Path | None, typer.Option(help="Folder for the results, a file a job.")] = None,
@@ -88,7 +94,7 @@ def run(
     delivered: list[Delivery] = []
     with _interrupted(journal), Stream(
         cluster, workers=workers, redundancy=redundancy, profile=known, emulate=emulated, split=split,
-        strategy=strategy, record=record, journal=journal, seed=seed, address=address,
+        strategy=strategy, overlap=overlap, record=record, journal=journal, seed=seed, address=address,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")

@@ -6,6 +6,7 @@ import typer
 
 from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile_with
+from echelon.errors import ArgumentError
 from echelon.prediction import plan_law
 from echelon.schemes import any_k, split_rows
 from echelon.simulation import CONFIDENCE, StreamResult
@@ -23,6 +24,10 @@ def simulate(
     warmup: Annotated[int, typer.Option(help="Jobs run first in each stream, and not counted.")] = 0,
     no_purge: NoPurge = False,
     delay: Law = None,
+    overlap: Annotated[
+        bool,
+        typer.Option("--overlap", help="Let idle workers begin the next job, if one waits; no utilisation."),
+    ] = False,
     quick: Annotated[
         bool,
         typer.Option(
@@ -35,6 +40,10 @@ def simulate(
     profile = profile_with(file, delay)
     chosen = split_rows(profile, split, tasks=tasks, purge=not no_purge)
     plan = any_k(chosen.counts, profile.job.critical)
+    if quick and overlap:
+        raise ArgumentError(
+            "--overlap, --quick: not allowed together; who is idle when is not known of whole iterations"
+        )
     if quick:
         law = plan_law(plan, profile, purge=not no_purge)
         seen = run_law(law, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
@@ -42,7 +51,7 @@ def simulate(
         with progress("simulating") as tick:
             seen = run_stream(
                 plan, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup,
-                purge=not no_purge, progress=tick,
+                purge=not no_purge, overlap=overlap, progress=tick,
             )  # fmt: skip
     if json:
         stable = seen.service.mean < profile.job.arrivals.mean

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.clusters.base import AtOnce, Attached, Cluster, Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.beside import Beside, Request
 from echelon.clusters.mpi import MpiCluster
 from echelon.clusters.processes import ProcessCluster
 from echelon.clusters.threads import ThreadCluster
@@ -27,12 +28,14 @@ __all__ = [
     "CLUSTERS",
     "AtOnce",
     "Attached",
+    "Beside",
     "Cluster",
     "Down",
     "Message",
     "MpiCluster",
     "ProcessCluster",
     "Report",
+    "Request",
     "ThreadCluster",
     "Trouble",
     "Up",

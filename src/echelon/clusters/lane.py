@@ -10,6 +10,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters.base import AtOnce, Work
+from echelon.clusters.beside import Beside
 from echelon.clusters.narrow import narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
@@ -120,6 +122,41 @@ class Lane:
             self._kept.pop(part, None)
 
 
+class LaneBeside:
+    """The lane of a round, and behind it rows of another job's first round.
+
+    make: makes a lane from work and state. Whatever goes wrong with the other job is left to its own turn.
+    """
+
+    def __init__(self, lane: Lane, beside: Beside, make: Callable[[Work, Any], Lane]) -> None:
+        self._lane, self._beside, self._make = lane, beside, make
+        self._other: Lane | None = None
+
+    def expect(self, rows: Iterable[tuple[int, int]]) -> None:
+        """Take note of rows to come."""
+        listed, first = list(rows), self._beside.first
+        self._lane.expect((slot, row) for slot, row in listed if not self.other(slot))
+        others = [(slot - first, row) for slot, row in listed if self.other(slot)]
+        if others:
+            with suppress(BaseException):
+                if self._other is None:
+                    self._other = self._make(*self._beside.other())
+                self._other.expect(others)
+
+    def other(self, slot: int) -> bool:
+        """Return whether a slot is the other job's."""
+        return slot >= self._beside.first
+
+    def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
+        """Return the form and the segments of a row's message, or None where it is not wanted, or can't be had now."""
+        if not self.other(slot):
+            return self._lane.row(slot, row)
+        try:
+            return None if self._other is None else self._other.row(slot - self._beside.first, row)
+        except BaseException:
+            return None
+
+
 def _holders(result: Any) -> int:
     return sys.getrefcount(result)
 
@@ -153,7 +190,7 @@ class LaneWorker(ABC):
         self.round = 0
         self._slot = 0  # of the row at hand
         self._pace = pace
-        self._lane: Lane | None = None
+        self._lane: Lane | LaneBeside | None = None
         self._tasks: deque[tuple[int, int, float]] = deque()  # slot, row, cost
 
     @abstractmethod
@@ -232,13 +269,21 @@ class LaneWorker(ABC):
             return
         self.at(*listed[0][:2])  # what kills a worker may be the work's own import
         try:
-            lane = Lane(*bring(), self.wanted, self.allocate, own=self.keeps)
+            lane = self._new_lane(*bring())
         except BaseException:  # user code that wants to leave leaves its job
             self.complain(traceback.format_exc())
             return
         self._append(lane, listed)
 
-    def _append(self, lane: Lane, tasks: list[tuple[int, int, float]]) -> None:
+    def _new_lane(self, work: Work, state: Any) -> Lane | LaneBeside:
+        if isinstance(state, Beside):
+            return LaneBeside(self._one_lane(work, state.state), state, self._one_lane)
+        return self._one_lane(work, state)
+
+    def _one_lane(self, work: Work, state: Any) -> Lane:
+        return Lane(work, state, self.wanted, self.allocate, own=self.keeps)
+
+    def _append(self, lane: Lane | LaneBeside, tasks: list[tuple[int, int, float]]) -> None:
         try:
             lane.expect((slot, row) for slot, row, _ in tasks)
         except BaseException:
@@ -268,6 +313,8 @@ class LaneWorker(ABC):
                 self.stage(*found)
         except BaseException:
             self.abandon()
+            if isinstance(self._lane, LaneBeside) and self._lane.other(slot):
+                return  # its job will say so in its own turn
             self.forget()
             self.complain(traceback.format_exc())
             return

@@ -8,6 +8,7 @@ receive for the next frame is always posted: to ask whether it came is one cheap
 import os
 import pickle
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from threading import Event, RLock
@@ -88,7 +89,8 @@ class Link:
         self.lock = RLock()
         self.streams = LEAVE  # the tag of the last stream that was opened
         self.user: Any = None  # the cluster that is open
-        self._under_way: list[tuple[int, MPI.Request, Any]] = []  # the other rank, the request, the memory it uses
+        # the other rank, the request, the memory it uses
+        self._under_way: deque[tuple[int, MPI.Request, Any]] = deque()
         self._status: MPI.Status = mpi.Status()
         self._room = memoryview(bytearray(_ROOM))
         source = mpi.ANY_SOURCE if self.rank == MASTER else MASTER
@@ -119,20 +121,21 @@ class Link:
     def _start(self, comm: "MPI.Intracomm", rank: int, tag: int, data: Any) -> None:
         try:
             request = comm.Isend(data, rank, tag)
-            if not request.Test():
+            # what is short has left by now; a look at anything longer would be too early, and each look may yield
+            if len(data) > SHORT or not request.Test():
                 self._under_way.append((rank, request, data))
         except self.mpi.Exception as error:
             self._check(error)
 
     def flush(self) -> bool:
-        """Let go of what has left; return whether that was all."""
-        if self._under_way:
+        """Let go of what has left, up to the first that has not; return whether that was all."""
+        under_way = self._under_way
+        if under_way:
             with self.lock:
                 # what is on its way to a rank that died may never end
-                self._under_way = [
-                    entry for entry in self._under_way if entry[0] not in self.lost and not self.over(entry[1])
-                ]
-        return not self._under_way
+                while under_way and (under_way[0][0] in self.lost or self.over(under_way[0][1])):
+                    under_way.popleft()
+        return not under_way
 
     def keep(self, rank: int, requests: "Iterable[MPI.Request]", memory: Any) -> None:
         """Hold a memory until the requests that use it have ended."""

@@ -126,8 +126,8 @@ class Inbox:
         self._over = (0, 0)  # the last stream and round of which we know that they need no work
         self._stopped: dict[int, tuple[int, int]] = {}  # in which stream and round a slot was last recovered
 
-    def look(self) -> None:
-        """Take in what has arrived."""
+    def look(self, *, first: bool = False) -> None:
+        """Take in what has arrived, or only the first order of it."""
         self.looks += 1
         try:
             while (found := self._link.receive()) is not None:
@@ -144,6 +144,8 @@ class Inbox:
                     if kind == CLOSE:
                         self._over = max(self._over, (stream, _ALL))
                     self._orders.append(Order(self._link, stream, frame))
+                    if first:
+                        return
         except self._link.mpi.Exception as error:
             self._link.news_of_loss(error)
             if MASTER in self._link.lost:
@@ -153,14 +155,16 @@ class Inbox:
         """Return the next order, after waiting for it for so long at most."""
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
         patience = Patience(self._link)
+        self.look()
         while True:
-            self.look()
             if self._orders:
                 return self._orders.popleft()
             self._link.flush()
             left = end - time.monotonic()
             if left > 0:
                 patience.wait(left)
+                # an order that was waited for is new: to look for what ends it would only yield before it is begun
+                self.look(first=True)
             elif timeout_s is not None:
                 return None
 
@@ -192,6 +196,7 @@ class MpiWorker(LaneWorker):
         now = time.monotonic()
         if now - self._looked > _GLANCE_S:
             self._looked = now
+            self._link.flush()
             self._inbox.look()
         return self._inbox.over(self._stream)
 
@@ -259,7 +264,6 @@ class MpiWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send a frame with the message in it, or with the message after it."""
-        self._link.flush()
         nbytes = trees.layout(form).nbytes
         if nbytes > INLINE:
             self._lent |= any(_shared(segment) for segment in segments)

@@ -15,6 +15,7 @@ from echelon.master.actions import (
 )
 from echelon.master.events import (
     Alarm,
+    Begun,
     Cancelled,
     Event,
     Failed,
@@ -33,6 +34,7 @@ __all__ = [
     "Action",
     "Alarm",
     "Assign",
+    "Begun",
     "Cancelled",
     "Deliver",
     "Event",

@@ -16,11 +16,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """A round of a job is about to open on these workers; answer with `Planned` (the old plan will do)."""
+    """A round of a job is about to open on these workers; answer with `Planned` (the old plan will do).
+
+    behind: the job that comes after it, whose first round may be begun by workers that have nothing else to do.
+    """
 
     job: int
     round: int
     workers: tuple[int, ...]
+    behind: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class Purge:
 class Stop:
     """A slot is recovered while others are not: whoever still computes for it may stop.
 
-    Slots that share planned lanes with others are never stopped: such lanes go on as they were planned.
+    Slots that share planned lanes with others are never stopped: such lanes go on as they were planned. Slots behind
+    those of the round's own plan are the next job's: they are stopped when the round needs all hands.
     """
 
     round: int

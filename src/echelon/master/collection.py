@@ -1,7 +1,8 @@
 """What is collected in one round: which rows arrived, which are on their way, which must be given out again."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from echelon.codes import Code, CountTracker, Tracker, tracker
 from echelon.master.actions import Assign
@@ -16,10 +17,13 @@ class Collection:
     """The rows of one round. Nothing here knows of jobs.
 
     start: when the round began. rule: when it ends, where that is not when every slot is recovered.
+    came: rows that were there before. ready: which slots have rows enough.
     sent: parts that a worker's messages took it, and when the last of them came.
     """
 
-    def __init__(self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0) -> None:
+    def __init__(
+        self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0, came: Iterable[Row] = ()
+    ) -> None:
         self.round, self.plan, self.codes, self.start = round, plan, codes, start
         self.rule = None if plan.ending is None else EndRule(plan, start)
         self.sent: dict[int, tuple[float, float]] = {}
@@ -37,6 +41,9 @@ class Collection:
         self.kills: Counter[Row] = Counter()
         self.pool: deque[tuple[Task, ...]] = deque(() if plan.pool is None else plan.pool.batches)
         self.busy: Counter[int] = Counter()  # messages that a worker has still to send, needed or not
+        self.ready = [False] * len(plan.slots)
+        for slot, row in came:
+            self.receive(slot, row, start)
 
     def _new_tracker(self, slot: int) -> Tracker:
         if self.codes:
@@ -101,7 +108,8 @@ class Collection:
         for worker in self.holders.pop(at, ()):
             # a holder may be lost by now, or hold the row twice
             self.pending.get(worker, {}).pop(at, None)
-        return self.trackers[slot].add(row) and not self.recovered[slot]
+        self.ready[slot] = self.trackers[slot].add(row)
+        return self.ready[slot] and not self.recovered[slot]
 
     def progress(self, worker: int, slot: int, row: int, now: float) -> None:
         """Take note of how far a worker is, when the message of a row comes from it, needed or not."""
@@ -186,6 +194,10 @@ class Collection:
                 wanted.append(self._task(at))
         return wanted
 
+    def missing(self, slot: int) -> list[Task]:
+        """Return the tasks of all rows of a slot that have not arrived."""
+        return [self._task(at) for at in self._rows(slot) if at not in self.received]
+
     def exhausted(self, slot: int) -> bool:
         """Return whether every row of a slot has arrived."""
         return all(at in self.received for at in self._rows(slot))
@@ -193,6 +205,16 @@ class Collection:
     def _rows(self, slot: int) -> list[Row]:
         known = set(self.plan.slots[slot].known)
         return [(slot, row) for row in range(self.plan.slots[slot].rows) if row not in known]
+
+    def rest(self, lane: Sequence[Task]) -> Sequence[Task]:
+        """Return what of a lane has not come, at what that costs a worker which has computed nothing of it yet."""
+        left = [task for task in lane if (task.slot, task.row) not in self.received]
+        if len(left) == len(lane):
+            return lane
+        if not self.codes or all(code.precoded for code in self.codes):
+            return left
+        runs = groupby(left, lambda task: task.slot)
+        return [task for slot, run in runs for task in self.chained(slot, [task.row for task in run])]
 
     def chained(self, slot: int, rows: Iterable[int]) -> list[Task]:
         """Return the tasks of rows that a worker computes one after another, having computed nothing of them yet."""

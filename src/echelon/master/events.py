@@ -43,11 +43,26 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The first round of the job that comes after the one in service: its plan, whose lanes are, and what of it came.
+
+    Its slots are numbered on from those of the round in which it is begun.
+    """
+
+    job: int
+    plan: Plan
+    workers: tuple[int, ...]
+    codes: tuple[Code, ...] = ()
+    came: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """The answer to `Replan`: lane i of the plan is for workers[i]. Slots without a code count rows.
 
     A lane may be for a worker that is not there: its rows are given to others where they are needed. With `lend`,
-    workers of recovered slots may help those that lag.
+    workers of recovered slots may help those that lag. Rows that `came` while another job was served need not come
+    again. `begun` is what workers do that have nothing else to do.
     """
 
     time: float
@@ -56,6 +71,8 @@ class Planned:
     workers: tuple[int, ...]
     codes: tuple[Code, ...] = ()
     lend: bool = False
+    came: tuple[tuple[int, int], ...] = ()
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)

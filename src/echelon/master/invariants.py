@@ -58,8 +58,14 @@ class Watcher:
         master = self.master
         match action:
             case Assign(worker=worker, round=number, tasks=tasks):
-                recovered = master.collection.recovered if master.collection is not None else []
-                self._promise(not any(recovered[task.slot] for task in tasks), f"{action}: for a recovered slot")
+                held = master.collection
+                recovered = held.recovered if held is not None else []
+                own = [task for task in tasks if task.slot < len(recovered)]
+                self._promise(not any(recovered[task.slot] for task in own), f"{action}: for a recovered slot")
+                self._promise(
+                    len(own) == len(tasks) or (not own and held is not None and held.busy[worker] <= 0),
+                    f"{action}: for the next job, while the round has work for this worker",
+                )
                 self._promise(worker in master.workers, f"{action}: this worker is gone")
                 self._promise(number > self._purged, f"{action}: after the purge of round {self._purged}")
             case Replan(round=number, workers=workers):
@@ -71,9 +77,12 @@ class Watcher:
                 )
             case Stop(round=number, slot=slot):
                 held = master.collection
+                own_slots = 0 if held is None else len(held.recovered)
                 self._promise(
-                    held is not None and number == master.round and held.recovered[slot] and not all(held.recovered),
-                    f"{action}: not a slot that is recovered before the others",
+                    held is not None
+                    and number == master.round
+                    and (slot >= own_slots or (held.recovered[slot] and not all(held.recovered))),
+                    f"{action}: not a slot that is recovered before the others, nor one of the next job",
                 )
             case Purge(round=number):
                 self._promise(number > self._purged, f"{action}: for the second time")

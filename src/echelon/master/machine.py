@@ -5,8 +5,9 @@
       │                  │   └─────────────────── │ ────────── Updated, not finished ──┤
       └── queue empty ───┴── next job ◄───────────┴── Failed, Cancelled ── Deliver ◄───┘
 
-Jobs are served one at a time, in order of arrival, so they are delivered in that order. A message of an earlier round,
-a repeated one or one of an unknown row changes nothing.
+Jobs are served one at a time, in order of arrival, so they are delivered in that order. Workers for whom a round has
+nothing more may begin the first round of the next job, where the driver plans for that (`Early`). A message of an
+earlier round, a repeated one or one of an unknown row changes nothing.
 """
 
 from collections import deque
@@ -16,8 +17,21 @@ from typing import Any
 
 from echelon import checks
 from echelon.errors import EchelonError
-from echelon.master.actions import Action, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Stop, Update
+from echelon.master.actions import (
+    Action,
+    Assign,
+    Deliver,
+    Outcome,
+    Purge,
+    Recover,
+    Replan,
+    SetTimer,
+    Starve,
+    Stop,
+    Update,
+)
 from echelon.master.collection import KILLS, Collection
+from echelon.master.early import Early
 from echelon.master.events import (
     Alarm,
     Cancelled,
@@ -58,7 +72,7 @@ class Master:
     >>> master.handle(Joined(0.0, 7))
     []
     >>> master.handle(Submitted(1.0, 0))
-    [Replan(job=0, round=1, workers=(7,))]
+    [Replan(job=0, round=1, workers=(7,), behind=None)]
     """
 
     def __init__(self, *, patience: float) -> None:
@@ -73,6 +87,8 @@ class Master:
         self.moved = False  # whether a message came since the timer was set
         self.ripening = False  # whether the timer is set for the end of the round
         self.lend = False
+        self.early: Early | None = None  # what idle workers do in this round for the next job
+        self.barred: set[int] = set()  # jobs not to be begun early: they were the death of a worker
         self.last_job = -1
         self._moves: dict[type, Callable[[Any], list[Action]]] = {
             Received: self._received,
@@ -90,7 +106,27 @@ class Master:
 
     def handle(self, event: Event) -> list[Action]:
         """Take in an event and return what is to be done, in order."""
-        return self._moves[type(event)](event)
+        actions = self._moves[type(event)](event)
+        return actions if self.early is None else self._with_early(self.early, event, actions)
+
+    def _with_early(self, early: Early, event: Event, actions: list[Action]) -> list[Action]:
+        """Return what is to be done, and what idle workers may do for the next job, unless the round needs them."""
+        collection = self.collection
+        if collection is None:
+            self.early = None
+            return actions
+        if any(isinstance(action, Assign) and early.busy(action.worker) for action in actions):
+            return [*self._all_hands(), *actions]
+        if any(isinstance(action, Recover) for action in actions):
+            return actions  # the round may be over
+        asked = {event.worker} & self.workers.keys() if isinstance(event, Received) else self.workers
+        return [*actions, *early.give(worker for worker in asked if collection.busy[worker] <= 0)]
+
+    def _all_hands(self) -> list[Action]:
+        """End what is done for the next job, for this round."""
+        stops: list[Action] = [] if self.early is None else [*self.early.stops()]
+        self.early = None
+        return stops
 
     # jobs
 
@@ -106,6 +142,9 @@ class Master:
             return self._end(Outcome.CANCELLED)
         if event.job in self.queue:
             self.queue.remove(event.job)
+            self.barred.discard(event.job)
+            if self.early is not None and self.early.job == event.job:
+                return [*self._all_hands(), Deliver(event.job, Outcome.CANCELLED)]
             return [Deliver(event.job, Outcome.CANCELLED)]
         return []
 
@@ -127,6 +166,7 @@ class Master:
             self.phase = Phase.IDLE
             return []
         self.job = self.queue.popleft()
+        self.barred.discard(self.job)
         return self._next_round()
 
     # rounds
@@ -140,7 +180,8 @@ class Master:
         assert self.job is not None
         if not self.workers:
             return [Starve(self.job, self.round)]
-        return [Replan(self.job, self.round, tuple(self.workers))]
+        behind = self.queue[0] if self.queue and self.queue[0] not in self.barred else None
+        return [Replan(self.job, self.round, tuple(self.workers), behind)]
 
     def _planned(self, event: Planned) -> list[Action]:
         if event.round != self.round or self.phase is not Phase.PLANNING:
@@ -151,18 +192,28 @@ class Master:
                 f"{len(event.codes)} codes for {len(event.plan.slots)} slots"
             )
         self.phase = Phase.COLLECTING
-        self.collection = Collection(event.round, event.plan, event.codes, event.time)
+        collection = self.collection = Collection(event.round, event.plan, event.codes, event.time, event.came)
+        self.early = None
+        if event.begun is not None and event.begun.job in self.queue:
+            self.early = Early(event.round, len(event.plan.slots), event.begun)
         self.lend = event.lend
         self.attempt, self.moved, self.ripening = 0, False, False
-        actions: list[Action] = [
-            self.collection.give(worker, lane)
-            for worker, lane in zip(event.workers, event.plan.lanes, strict=True)
-            if lane and worker in self.workers
+        recover = [
+            Recover(event.round, slot, tuple(collection.trackers[slot].received))
+            for slot, ready in enumerate(collection.ready)
+            if ready
         ]
-        if not self.workers.keys() >= set(event.workers):  # some were lost while the plan was made
-            actions += self._mend(self.collection)
-        actions += self.collection.pull(self.workers)
-        return [*actions, self._timer(event.time)]
+        actions: list[Action] = []
+        if len(recover) < len(event.plan.slots):  # else there is nothing left to be done
+            actions += [
+                collection.give(worker, lane)
+                for worker, whole in zip(event.workers, event.plan.lanes, strict=True)
+                if worker in self.workers and (lane := collection.rest(whole))
+            ]
+            if not self.workers.keys() >= set(event.workers):  # some were lost while the plan was made
+                actions += self._mend(collection)
+            actions += collection.pull(self.workers)
+        return [*actions, self._timer(event.time), *recover]
 
     def _timer(self, now: float) -> SetTimer:
         return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 30), self.round, self.attempt)
@@ -172,6 +223,9 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         slot = event.slot
+        if self.early is not None and slot >= self.early.first:
+            self.early.receive(event.worker, slot, event.row, event.time)
+            return []
         if self.lend:
             collection.progress(event.worker, slot, event.row, event.time)
         if not collection.knows(slot, event.row):
@@ -228,7 +282,12 @@ class Master:
             )
             return self._end(Outcome.FAILED, text)
         collection.refused[event.slot] = True
-        mended = [*self._mend(collection), *collection.pull(self.workers)]
+        if self.workers and not collection.given:
+            # all rows came before the round began, and none is on its way
+            mended: list[Action] = [*collection.share(collection.missing(event.slot), self.workers)]
+        else:
+            mended = self._mend(collection)
+        mended += collection.pull(self.workers)
         return mended if collection.rule is None else [*mended, *self._wait_or_end(collection, event.time)]
 
     def _updated(self, event: Updated) -> list[Action]:
@@ -258,14 +317,20 @@ class Master:
         del self.workers[event.worker]
         if self.phase is not Phase.COLLECTING or self.collection is None:
             return []
-        if self.collection.lose(event.worker, event.at):
-            assert event.at is not None
-            _, slot, row = event.at
+        at, stops = event.at, list[Action]()
+        early, idle = self.early, self.collection.busy[event.worker] <= 0
+        if early is not None and early.lose(event.worker) and (at is None or at[1] >= early.first) and idle:
+            # it was at the next job, which may be what killed it
+            self.barred.add(early.job)
+            at, stops = None, self._all_hands()
+        if self.collection.lose(event.worker, at):
+            assert at is not None
+            _, slot, row = at
             text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died; it is given up"
             return self._end(Outcome.FAILED, text)
         if self.collection.over():  # nobody is left to wait for
             return self._end_round()
-        return [*self._mend(self.collection), *self.collection.pull(self.workers)]
+        return [*stops, *self._mend(self.collection), *self.collection.pull(self.workers)]
 
     def _mend(self, collection: Collection) -> list[Action]:
         """Give out again what lost workers leave undone, where the round can't end without it."""
@@ -286,5 +351,6 @@ class Master:
             self.moved = False
             return [self._timer(event.time)]
         self.attempt += 1
+        stops = self._all_hands()
         again = self.collection.share(self.collection.overdue(), self.workers, afresh=True)
-        return [*again, *self.collection.pull(self.workers), self._timer(event.time)]
+        return [*stops, *again, *self.collection.pull(self.workers), self._timer(event.time)]

@@ -1,24 +1,27 @@
 """Plans with a pool: which worker gets which batch is decided as the round goes on, in all rounds at once."""
 
-from itertools import pairwise
+from itertools import count
+from typing import Any
 
 import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
-from echelon.simulation.slots import Slots
+from echelon.simulation.selection import kth_smallest
+
+_STEPS = 16  # tasks that are repeated before rounds and rows that are through are put aside
 
 
 class Pulled:
-    """Task times as a table of workers by tasks by rounds, and the arrivals that follow from them.
+    """Task times of each worker, and the arrivals that follow from them.
 
     One slot; in the pool first rows that nobody has, then single ones that somebody has already.
     """
 
     def __init__(self, plan: Plan, links: FloatArray) -> None:
         assert plan.pool is not None
-        self._plan, self._links, self._ahead = plan, links, plan.pool.ahead
+        self._plan, self._links = plan, links
         rows = [[task.row for task in some] for some in (*plan.lanes, *plan.pool.batches)]
         known: set[int] = set()
         fresh = []
@@ -34,138 +37,216 @@ class Pulled:
                 "and these one by one, at one cost"
             )
         self._fresh = last - len(plan.lanes)
-        self._again = [batch[0].row for batch in batches]
-        self._costs = np.array([task.cost for task in plan.pooled])
-        # who has which task does not matter for when slots are recovered
-        flat = Plan(plan.slots, [*plan.lanes, plan.pooled])
-        self._slots = Slots(flat, np.zeros(len(flat.lanes)))
-        edges = np.cumsum([0, *plan.counts]).tolist()
-        self._lanes = [slice(a, b) for a, b in pairwise(edges)]
-        self._last: tuple[FloatArray, _Run, FloatArray] | None = None  # task times, and what came of them
+        self._again = np.array([batch[0].row for batch in batches], dtype=np.intp)
+        self._last: tuple[_Times, _Run, FloatArray] | None = None  # task times, and what came of them
 
     @property
     def most(self) -> int:
-        """Number of tasks that one worker may have to do."""
+        """Number of tasks that there are for one worker."""
         return int(self._plan.counts.max()) + len(self._plan.pooled)
 
-    def empty(self, rounds: int) -> FloatArray:
-        """Return memory of shape (workers, tasks, rounds)."""
-        return np.empty((len(self._plan.lanes), self.most, rounds))
+    def empty(self, rounds: int) -> Any:
+        """Return room for the task times of every worker; no row is a worker's twice."""
+        return _Times(rounds, min(self.most, self._plan.slots[0].rows))
 
-    def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
+    def arrive(self, p: int, times: FloatArray, arrivals: Any) -> None:
         """Take note of the task times of a worker; what arrives when depends on all of them."""
-        arrivals[p] = times.T
+        arrivals.of_worker.append(times)
 
-    def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
+    def arrive_together(self, paces: FloatArray, arrivals: Any) -> None:
         """Take note of one pace a worker."""
-        arrivals[:] = paces[:, None, :]
+        arrivals.of_worker.extend(paces[:, :, None])
 
-    def recovered(self, arrivals: FloatArray) -> FloatArray:
+    def recovered(self, arrivals: Any) -> FloatArray:
         """Return when the slot is recovered, shape (1, rounds)."""
-        return self._slots.recovered(self._run(arrivals)[1])
+        return self._run(arrivals)[1][None]
 
-    def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
+    def load(self, arrivals: Any, ends: FloatArray) -> IntArray:
         """Return how many messages arrived until then."""
-        return self._slots.load(self._run(arrivals)[1], ends)
+        came: IntArray = self._run(arrivals)[0].seen(ends)[1].sum(axis=1)
+        return came
 
-    def load_with_stop(self, arrivals: FloatArray, recovered: FloatArray) -> IntArray:
+    def load_with_stop(self, arrivals: Any, recovered: FloatArray) -> IntArray:
         """Return the same: the only slot's end is the round's."""
         return self.load(arrivals, recovered[0])
 
-    def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
+    def seen(self, arrivals: Any, ends: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return computing time and results of every worker, shape (rounds, workers)."""
         return self._run(arrivals)[0].seen(ends)
 
-    def _run(self, times: FloatArray) -> tuple["_Run", FloatArray]:
-        """Return the rounds, and when each task of lanes and pool arrives, shape (tasks, rounds); inf if never."""
+    def _run(self, times: "_Times") -> tuple["_Run", FloatArray]:
+        """Return the rounds, and when each of them has enough."""
         if self._last is None or self._last[0] is not times:
-            run = _Run(self._plan, self._links, times, self._ahead)
-            self._last = times, run, run.arrivals(self._lanes, self._fresh, self._again, self._costs)
+            run = _Run(self._plan, self._links, times)
+            self._last = times, run, run.recovered(self._fresh, self._again)
         return self._last[1:]
+
+
+class _Times:
+    """Task times of all workers, shape (rounds, tasks) or (rounds, 1) for one pace; copied together as far as needed.
+
+    of_worker: in the order of workers.
+    """
+
+    def __init__(self, rounds: int, most: int) -> None:
+        self.rounds, self.most = rounds, most
+        self.of_worker: list[FloatArray] = []
+        self.width = 0  # tasks of each that are in the table
+        self.table: FloatArray = np.empty(0)  # workers by rounds by tasks, flat
+
+    def reach(self, tasks: int) -> None:
+        """Have at least so many tasks of each worker in the table."""
+        if tasks > self.width:
+            self.width = min(self.most, max(tasks, 2 * self.width))
+            table = np.empty((len(self.of_worker), self.rounds, self.width))
+            for mine, times in zip(table, self.of_worker, strict=True):
+                mine[:] = times[:, : self.width]
+            self.table = table.reshape(-1)
 
 
 class _Run:
     """Rounds as they go on: which tasks each worker has had, and when their messages come."""
 
-    def __init__(self, plan: Plan, links: FloatArray, times: FloatArray, ahead: int) -> None:
-        self._plan, self._links, self._times, self._ahead = plan, links[:, None], times, ahead
-        workers, _, rounds = times.shape
-        self._each, self._rounds = np.arange(workers)[:, None], np.arange(rounds)
-        # of a worker's tasks, in the order in which it got them: when their messages come, and how long they take
-        self._arrival, self._took = np.full_like(times, np.inf), np.zeros_like(times)
-        self._had = np.zeros((workers, rounds), dtype=np.int64)
-        self._asks = np.zeros((workers, rounds))  # when it is to get the next batch
+    def __init__(self, plan: Plan, links: FloatArray, times: _Times) -> None:
+        assert plan.pool is not None
+        self._plan, self._links, self._ahead = plan, links, plan.pool.ahead
+        self._times, self._count = times, times.rounds
+        workers = len(links)
+        times.reach(min(times.most, int(plan.counts.max()) + 2 * len(plan.pooled) // workers))
+        # of every worker in every round, one after another: tasks that it had, when it is through with them, and when
+        # the messages of the last ones come, by the task's number
+        size = workers * self._count
+        self._had, self._free = np.zeros(size, dtype=np.intp), np.full(size, -np.inf)
+        self._lately = np.empty((self._ahead + 1, size)).reshape(-1)
+        self._handed: list[tuple[Any, IntArray, FloatArray, FloatArray]] = []  # to whom, in which rounds, until, took
 
-    def arrivals(self, lanes: list[slice], fresh: int, again: list[int], costs: FloatArray) -> FloatArray:
-        table = np.full((lanes[-1].stop + len(costs), len(self._rounds)), np.inf)
-        first = np.full((self._plan.slots[0].rows, len(self._rounds)), np.inf)  # message of each row
-        holder = np.full(first.shape, -1)  # whose it is
-        assert self._plan.pool is not None
-        for p, (lane, where) in enumerate(zip(self._plan.lanes, lanes, strict=True)):
+    def recovered(self, fresh: int, again: IntArray) -> FloatArray:
+        """Return when each round has as many rows as it needs, shape (rounds,)."""
+        plan, rounds = self._plan, np.arange(self._count)
+        assert plan.pool is not None
+        first = np.full((plan.slots[0].rows, self._count), np.inf)  # message of each row
+        holder: IntArray = np.full(first.shape, -1)  # whose it is
+        asks = np.zeros((len(plan.lanes), self._count))  # when a worker is to get the next batch
+        for p, lane in enumerate(plan.lanes):
             if lane:
-                alone = np.full(len(self._rounds), p)
-                table[where] = self._take(alone, np.zeros(len(self._rounds)), self._plan.costs[p])
                 rows = [task.row for task in lane]
-                first[rows], holder[rows] = table[where], p
-        at = 0
-        for batch in self._plan.pool.batches[:fresh]:
-            worker = self._asks.argmin(axis=0)
-            size = len(batch)
-            found = self._take(worker, self._asks[worker, self._rounds], costs[at : at + size])
-            table[lanes[-1].stop + at : lanes[-1].stop + at + size] = found
-            rows = [task.row for task in batch]
-            first[rows], holder[rows] = found, worker
-            at += size
-        if again:
-            self._repeat(table[lanes[-1].stop + at :], first, holder, np.array(again), costs[at:])
-        return table
+                first[rows], asks[p] = self._take(np.full(self._count, p), rounds, asks[p], plan.costs[p])
+                holder[rows] = p
+        for batch in plan.pool.batches[:fresh]:
+            worker, now = _next(asks)
+            rows, costs = [task.row for task in batch], np.array([task.cost for task in batch])
+            first[rows], asks[worker, rounds] = self._take(worker, rounds, now, costs)
+            holder[rows] = worker
+        if len(again):
+            cost = np.array([plan.pool.batches[fresh][0].cost])
+            self._repeat(_Again(again, first, holder), asks, first, cost)
+        threshold = plan.slots[0].threshold
+        return first.max(axis=0) if threshold == len(first) else kth_smallest(first, threshold - 1)
 
     def _take(
-        self, worker: IntArray, now: FloatArray, costs: FloatArray, which: BoolArray | None = None
-    ) -> FloatArray:  # fmt: skip
-        """Give a worker, in each round or in `which`, tasks of these costs; return when their messages come."""
-        rounds = self._rounds if which is None else self._rounds[which]
-        had = self._had[worker, rounds]
-        before = self._arrival[worker, np.maximum(had - 1, 0), rounds]
-        order = now + self._links[worker, 0]
-        start = np.where(had > 0, np.maximum(before, order), order)
+        self, worker: IntArray, rounds: IntArray, now: FloatArray, costs: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Give a worker, in each of these rounds, tasks of these costs; return when messages come, and when it asks."""
+        at = worker * self._count + rounds
+        had, free = self._had[at], self._free[at]
+        until = np.maximum(free, now + self._links[worker])
         found = np.empty((len(costs), len(rounds)))
-        for i, cost in enumerate(costs):
-            took = self._took[worker, had + i, rounds] = cost * self._times[worker, had + i, rounds]
-            start = found[i] = self._arrival[worker, had + i, rounds] = start + took
-        had = self._had[worker, rounds] = had + len(costs)
-        last = self._arrival[worker, np.maximum(had - 1 - self._ahead, 0), rounds]
-        self._asks[worker, rounds] = np.where(had > self._ahead, last, now)
-        return found
+        self._times.reach(int(had.max()) + len(costs))
+        task, times = at * self._times.width + had, self._times.table
+        for i, cost in enumerate(costs.tolist()):
+            took = cost * times[task + i]
+            until = np.add(until, took, out=found[i])
+            if self._ahead:
+                self._lately[(had + i) % (self._ahead + 1) * len(self._free) + at] = until
+            self._handed.append((worker, rounds, until, took))
+        self._had[at], self._free[at] = had + len(costs), until
+        if not self._ahead:
+            return found, until
+        had += len(costs)
+        last = self._lately[had % (self._ahead + 1) * len(self._free) + at]
+        return found, np.where(had > self._ahead, last, now)
 
-    def _repeat(
-        self, table: FloatArray, first: FloatArray, holder: IntArray, again: IntArray, costs: FloatArray
-    ) -> None:
+    def _repeat(self, left: "_Again", asks: FloatArray, first: FloatArray, cost: FloatArray) -> None:
         """Hand out rows once more, one at a time, to workers that would be idle."""
-        left = np.ones((len(again), len(self._rounds)), dtype=bool)
-        holds = np.zeros((len(self._links), *first.shape), dtype=bool)
-        holds[holder, np.arange(len(first))[:, None], self._rounds] = True
-        while True:
-            worker = self._asks.argmin(axis=0)
-            now = self._asks[worker, self._rounds]
-            left &= first[again] > now  # what has come is needed no more
-            useful = left & ~holds[worker, again[:, None], self._rounds]
-            which = useful.any(axis=0) & np.isfinite(now)
-            idle = ~which
-            self._asks[worker[idle], self._rounds[idle]] = np.inf
-            if not which.any():
-                if np.isinf(self._asks).all():
+        rounds = np.arange(self._count)
+        for step in count():
+            worker, now = _next(asks)
+            if step % _STEPS == 0:
+                going = left.put_aside(now)
+                rounds, asks, worker, now = rounds[going], asks[:, going], worker[going], now[going]
+                if not len(rounds):
                     return
-                continue
-            chosen, rounds = useful.argmax(axis=0)[which], self._rounds[which]
-            left[chosen, rounds] = False
-            found = self._take(worker[which], now[which], costs[:1], which)[0]
-            table[chosen, rounds] = found
-            holds[worker[which], again[chosen], rounds] = True
-            first[again[chosen], rounds] = np.minimum(first[again[chosen], rounds], found)
+            chosen, which = left.useful(worker, now)
+            asks[worker, np.arange(len(rounds))] = np.inf  # unless there is something for it
+            if which.any():
+                worker, some = worker[which], rounds[which]
+                found, asks[worker, which] = self._take(worker, some, now[which], cost)
+                rows = left.take(which, chosen[which], worker, found[0])
+                first[rows, some] = np.minimum(first[rows, some], found[0])
 
     def seen(self, ends: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return computing time and results of every worker up to the end of the round."""
-        began = np.where(self._took > 0, self._arrival - self._took, np.inf)
-        busy = np.clip(ends - began, 0.0, self._took).sum(axis=1)
-        return busy.T, (self._arrival <= ends).sum(axis=1).T
+        """Return computing time and results of every worker up to the end of the round, shape (rounds, workers)."""
+        shape = (self._count, len(self._links))
+        busy, done = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        for worker, rounds, until, took in self._handed:
+            end = ends[rounds]
+            busy[rounds, worker] += np.clip(end - (until - took), 0.0, took)
+            done[rounds, worker] += until <= end
+        return busy, done
+
+
+def _next(asks: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return who asks first in each round, and when: `argmin`, by passes over whole rows, which are quicker."""
+    now = asks.min(axis=0)
+    back = np.arange(len(asks), 0, -1, dtype=np.min_scalar_type(len(asks)))
+    return len(asks) - ((asks == now) * back[:, None]).max(axis=0).astype(np.intp), now
+
+
+class _Again:
+    """Rows that may be handed out once more, in order: tables of rounds by rows, of which those that are through go.
+
+    again: the rows. first: when the message of each row comes, as things are. holder: who has it.
+    """
+
+    def __init__(self, again: IntArray, first: FloatArray, holder: IntArray) -> None:
+        self._rows = again
+        seen: dict[int, int] = {}
+        self._nth = np.array([seen.update({row: seen.get(row, 0) + 1}) or seen[row] for row in again.tolist()])
+        shape = (first.shape[1], len(again))
+        self._until = first[again].T.copy()  # when it is needed no more; -inf when it was handed out
+        self._place = np.broadcast_to(np.arange(len(again)), shape)
+        none = np.full(shape, -1)
+        self._holders = [holder[again].T.copy(), *(none.copy() for _ in range(self._nth.max() - 1))]
+
+    def put_aside(self, now: FloatArray) -> IntArray:
+        """Drop rounds with nothing left at these times, and rows that are through; return the rounds that go on."""
+        left = self._until > now[:, None]
+        counts = left.sum(axis=1)
+        going = np.flatnonzero(counts)
+        order = np.argsort(~left[going], axis=1, kind="stable")[:, : counts.max(initial=0)]
+        self._until = np.take_along_axis(self._until[going], order, axis=1)
+        self._place, *self._holders = (
+            np.take_along_axis(table[going], order, axis=1) for table in (self._place, *self._holders)
+        )
+        return going
+
+    def useful(self, worker: IntArray, now: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Return the first that each worker could take, by its place in the table, and whether there is one."""
+        could = self._until > now[:, None]
+        for holder in self._holders:
+            could &= holder != worker[:, None]
+        chosen = could.argmax(axis=1)
+        return chosen, could[np.arange(len(now)), chosen]
+
+    def take(self, which: BoolArray, chosen: IntArray, worker: IntArray, found: FloatArray) -> IntArray:
+        """Hand them out in some rounds, and return which rows that were."""
+        rounds = np.flatnonzero(which)
+        self._until[rounds, chosen] = -np.inf
+        place = self._place[rounds, chosen]
+        if len(self._holders) > 1:
+            same = self._rows[self._place[rounds]] == self._rows[place][:, None]
+            self._until[rounds] = np.where(same, np.minimum(self._until[rounds], found[:, None]), self._until[rounds])
+            for nth, holder in enumerate(self._holders):
+                mine = same & (self._nth[place] == nth)[:, None]
+                holder[rounds] = np.where(mine, worker[:, None], holder[rounds])
+        return self._rows[place]

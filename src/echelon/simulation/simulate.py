@@ -22,6 +22,7 @@ def simulate(
     purge: bool = ...,
     warmup: int = ...,
     laws: Delay | Sequence[Delay] | None = ...,
+    overlap: bool = ...,
     progress: Progress | None = ...,
 ) -> StreamResult: ...
 

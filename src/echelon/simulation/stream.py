@@ -14,6 +14,7 @@ from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.seeds import generators
+from echelon.simulation.overlapped import Overlapped
 from echelon.simulation.queueing import departures
 from echelon.simulation.rounds import RoundSampler
 from echelon.theory import TabulatedCdf
@@ -55,8 +56,8 @@ class StreamResult:
     delays: the delay of every job that counts, shape (seeds, jobs).
     service: mean service time of a job, with its interval.
     iteration_mean: mean time of an iteration.
-    utilisation: share of all time that each worker computed, shape (workers,); None for the quick path.
-    idle: mean time a seed that each worker did not compute; None for the quick path.
+    utilisation: share of all time that each worker computed, shape (workers,); None for the quick path and overlap.
+    idle: mean time a seed that each worker did not compute; None for the quick path and overlap.
     makespan: mean time from the first arrival to the last delivery.
     """
 
@@ -85,20 +86,30 @@ def simulate_stream(
     purge: bool = True,
     warmup: int = 0,
     laws: Delay | Sequence[Delay] | None = None,
+    overlap: bool = False,
     progress: Progress | None = None,
 ) -> StreamResult:
     """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
 
     Every task is sampled. Each seed starts with an empty queue; the first `warmup` jobs of each are run but
-    not counted. `laws` take the place of what the profile says of tasks.
+    not counted. `laws` take the place of what the profile says of tasks. With `overlap`, workers for whom a round has
+    nothing more begin the next job, if one waits: for plans of one slot, whose rows are all different, cost the same
+    and are handed out one by one where there is a pool.
     `progress` is called with (rounds done, rounds in all).
     """
-    sampler = RoundSampler(plan, task_laws(profile) if laws is None else laws, profile.speeds.link, purge=purge)
+    laws = task_laws(profile) if laws is None else laws
+    sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge)
+    if overlap and not purge:
+        raise ArgumentError("overlap: not allowed without a purge; nobody is idle before all is done")
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
+    if overlap:
+        rounds = Overlapped(plan, sampler.laws, sampler.links)
+        left = rounds.departures(arrivals, profile.job.iterations, rng, overlap=True, progress=progress)
+        return _result(arrivals, left, _served(arrivals, left), None, profile.job.iterations, warmup)
     services, busy = _run(sampler, profile.job.iterations, jobs + warmup, seeds, rng, progress)
-    return _result(arrivals, services, busy, profile.job.iterations, warmup)
+    return _result(arrivals, departures(arrivals, services), services, busy, profile.job.iterations, warmup)
 
 
 def simulate_law(
@@ -123,7 +134,8 @@ def simulate_law(
     for at in range(0, services.size, step):
         some = services[at : at + step]
         law.sample((len(some), iterations), rng).sum(axis=1, out=some)
-    return _result(arrivals, services.reshape(arrivals.shape), None, iterations, warmup)
+    by_job = services.reshape(arrivals.shape)
+    return _result(arrivals, departures(arrivals, by_job), by_job, None, iterations, warmup)
 
 
 def _sizes(jobs: int, seeds: int, warmup: int) -> tuple[int, int, int]:
@@ -176,10 +188,20 @@ def _add_to_jobs(services: FloatArray, times: FloatArray, start: int, iterations
     services[:, first:last] += np.add.reduceat(times, cuts, axis=1)
 
 
+def _served(arrivals: FloatArray, left: FloatArray) -> FloatArray:
+    """Return how long each job was in service: from when it came, or the one before it left."""
+    free = np.hstack([np.zeros((len(left), 1)), left[:, :-1]])
+    return left - np.maximum(arrivals, free)
+
+
 def _result(
-    arrivals: FloatArray, services: FloatArray, busy: FloatArray | None, iterations: int, warmup: int
+    arrivals: FloatArray,
+    left: FloatArray,
+    services: FloatArray,
+    busy: FloatArray | None,
+    iterations: int,
+    warmup: int,
 ) -> StreamResult:
-    left = departures(arrivals, services)
     delays = (left - arrivals)[:, warmup:]
     counted = services[:, warmup:]
     spans = left[:, -1] - arrivals[:, 0]

@@ -20,6 +20,7 @@ from echelon.master import (
     Action,
     Alarm,
     Assign,
+    Begun,
     Cancelled,
     Deliver,
     Event,
@@ -120,7 +121,8 @@ class VirtualCluster:
 
     planner: the plan for a job on so many workers, or `Rounds`, for one job whose plans depend on what came.
     times: the next task time of a place. links: one a place. codes: of a plan's slots, where counting rows is not
-    enough. lend: whether workers of recovered slots may help others.
+    enough. lend: whether workers of recovered slots may help others. overlap: whether workers that a round has nothing
+    more for begin the next job.
 
     >>> from echelon.schemes import any_k
     >>> any_two = lambda job, workers: any_k([1] * workers, 2)
@@ -137,12 +139,13 @@ class VirtualCluster:
         *,
         codes: tuple[Code, ...] = (),
         lend: bool = False,
+        overlap: bool = False,
         patience: float = 1e9,
         faults: Faults | None = None,
         watch: bool = True,
     ) -> None:
         self.planner, self.times, self.links, self.codes = planner, times, list(links), codes
-        self.faults, self.lend = faults, lend
+        self.faults, self.lend, self.overlap = faults, lend, overlap
         self._settled: set[int] = set()
         self._patience, self._watch = patience, watch
         self._new_master()
@@ -160,6 +163,7 @@ class VirtualCluster:
         self._plans: dict[tuple[int, int], Plan] = {}
         self._opened: dict[int, float] = {}
         self._rows: dict[tuple[int, int], set[int]] = {}
+        self._came: dict[int, set[tuple[int, int]]] = {}  # rows of jobs whose turn has not come
 
     def run(self, arrivals: Sequence[float], iterations: Sequence[int], *, most_events: int = 10**7) -> VirtualResult:
         """Run jobs that arrive at these times and take so many iterations each; return when all have ended."""
@@ -212,7 +216,7 @@ class VirtualCluster:
     def _resume(self) -> None:
         """Begin again with what the journal has."""
         self._back = None
-        self._opened, self._rows = {}, {}
+        self._opened, self._rows, self._came = {}, {}, {}
         self._new_master()
         for place in range(len(self.links)):
             self._spawn(place)
@@ -254,10 +258,14 @@ class VirtualCluster:
             case Stop(round=round, slot=slot):
                 for worker in self._workers.values():
                     self._pass(worker, partial(self._skip, worker, round, slot))
-            case Replan(job=job, round=round, workers=workers):
+            case Replan(job=job, round=round, workers=workers, behind=behind):
                 self._opened[round] = self.now
-                plan, workers = self._plan(job, workers)
-                self._tell(Planned(self.now, round, plan, workers, self.codes, self.lend))
+                plan, lanes = self._plan(job, workers)
+                came = tuple(self._came.pop(job, ()))
+                for slot, row in came:
+                    self._rows.setdefault((round, slot), set()).add(row)
+                begun = None if behind is None or not self.overlap else self._begun(behind, workers)
+                self._tell(Planned(self.now, round, plan, lanes, self.codes, self.lend, came, begun))
             case Recover(round=round, slot=slot, rows=rows):
                 assert set(rows) <= self._rows[round, slot], "a row is counted that never came"
                 self.result.recovered.append((round, slot, rows))
@@ -288,6 +296,10 @@ class VirtualCluster:
         if (job, len(workers)) not in self._plans:
             self._plans[job, len(workers)] = self.planner(job, len(workers))
         return self._plans[job, len(workers)], workers
+
+    def _begun(self, job: int, workers: tuple[int, ...]) -> Begun:
+        plan, lanes = self._plan(job, workers)
+        return Begun(job, plan, lanes, self.codes, tuple(self._came.get(job, ())))
 
     def _close(self, rounds: Rounds, round: int) -> bool:
         received = {(slot, row) for (of, slot), rows in self._rows.items() if of == round for row in rows}
@@ -367,7 +379,10 @@ class VirtualCluster:
         self._compute(worker)
 
     def _arrive(self, number: int, round: int, slot: int, row: int) -> None:
-        if round == self.master.round:
+        early = self.master.early
+        if round == self.master.round and early is not None and slot >= early.first:
+            self._came.setdefault(early.job, set()).add((slot - early.first, row))
+        elif round == self.master.round:
             self._rows.setdefault((round, slot), set()).add(row)
         self._tell(Received(self.now, number, round, slot, row))
 

@@ -7,7 +7,7 @@ import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
-from echelon.clusters.narrow import EPSILON, is_narrow, widened
+from echelon.clusters.narrow import EPSILON, is_narrow
 from echelon.codes import Weights, combine
 from echelon.errors import ArgumentError, NotDecodable
 from echelon.jobs import IterativeJob, RoundJob
@@ -23,6 +23,7 @@ from echelon.master import (
     Action,
     Alarm,
     Assign,
+    Begun,
     Deliver,
     Event,
     Failed,
@@ -44,25 +45,29 @@ from echelon.master import (
     Update,
     Updated,
 )
-from echelon.plan import Plan
-from echelon.schemes import coded_rows
+from echelon.plan import Task
+from echelon.stream.ahead import Ahead, widely
 from echelon.stream.kept import Store
 from echelon.stream.observations import observations
 from echelon.stream.observer import Observer, RoundSeen, Running
 from echelon.stream.pacing import Pacing
+from echelon.stream.planning import Planning
 
 log = logging.getLogger("echelon.stream")
 
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
-_PLANS = 32  # plans of a job that are kept
 
 
 class Driver:
-    """Runs jobs on a cluster through the master. See the module."""
+    """Runs jobs on a cluster through the master. See the module.
+
+    overlap: whether workers for whom a round has nothing more begin the next job.
+    """
 
     def __init__(self, cluster: Cluster, pacing: Pacing, observers: list[Observer], *, patience: float) -> None:
         self.master = Master(patience=patience)
         self.pacing = pacing
+        self.overlap = False
         self.places: dict[int, int] = {}  # of living workers
         self._cluster, self._observers = cluster, observers
         self._origin = time.monotonic()
@@ -74,6 +79,7 @@ class Driver:
         self._timer: tuple[float, int, int] | None = None
         self._seen: RoundSeen | None = None
         self._served: Store | None = None  # whose round was the last
+        self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
         self._finished_rounds: list[RoundSeen] = []
         self._stop = False
 
@@ -162,6 +168,14 @@ class Driver:
         if message.round != self.master.round or self._seen is None:
             self._cluster.release(message)  # late
             return
+        assert self._seen.plan is not None
+        own_slots = len(self._seen.plan.slots)
+        if message.slot >= own_slots:
+            if self.master.early is None:
+                self._cluster.release(message)  # it was stopped
+            elif self._ahead.receive(message, message.slot - own_slots):
+                self.tell(Received(now, message.worker, message.round, message.slot, message.row))
+            return
         self._seen.received += 1
         self._seen.nbytes += sum(segment.nbytes for segment in message.segments)
         self._seen.messages.append((message.worker, message.slot, message.row, now, message.seconds))
@@ -175,11 +189,7 @@ class Driver:
             self._cluster.release(message)
             self.tell(Failed(now, message.round, _MIXED.format(form.decode(), message.form.decode())))
             return
-        if is_narrow(form):  # now, while others are still at work
-            wide = message._replace(segments=widened(message.segments), token=None)
-            self._cluster.release(message)
-            message = wide
-        self._messages[at] = message
+        self._messages[at] = widely(self._cluster, message)
         self._seen.end = now
         self.tell(Received(now, message.worker, message.round, message.slot, message.row))
 
@@ -196,11 +206,9 @@ class Driver:
     def _do(self, action: Action) -> Event | None:
         match action:
             case Assign(worker=worker, round=round, tasks=tasks):
-                self._cluster.assign(worker, round, tasks)
-                if self._seen is not None and self._seen.plan is not None and self._seen.plan.pool is not None:
-                    self._seen.given.setdefault(worker, []).extend(tasks)
-            case Replan(job=job, round=round, workers=workers):
-                return self._open(self._jobs[job], round, workers)
+                self._assign(worker, round, tasks)
+            case Replan(job=job, round=round, workers=workers, behind=behind):
+                return self._open(self._jobs[job], round, workers, behind)
             case Recover(round=round, slot=slot, rows=rows):
                 return self._recover(round, slot, rows)
             case Stop(round=round, slot=slot):
@@ -219,13 +227,27 @@ class Driver:
                     observer.starved(job)
         return None
 
-    def _open(self, running: Running, round: int, workers: tuple[int, ...]) -> Event:
+    def _assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
+        assert self._seen is not None
+        assert self._seen.plan is not None
+        if tasks[0].slot >= len(self._seen.plan.slots):  # of the next job: who asks for its data waits for nobody
+            if self._ahead.load():
+                self._cluster.assign(worker, round, tasks)
+            return
+        self._cluster.assign(worker, round, tasks)
+        if not self._seen.as_planned():
+            self._seen.given.setdefault(worker, []).extend(tasks)
+
+    def _open(self, running: Running, round: int, workers: tuple[int, ...], behind: int | None) -> Event:
         """Plan a round and tell the cluster what it is computed from."""
-        store, running.begun = running.store, True
-        loading = not store.loaded
+        store, job, running.begun = running.store, running.job, True
+        taken = self._ahead.take(running)
+        loading, begun = not store.loaded, None
+        if taken is not None:
+            self._messages, loading = taken.messages, taken.loading
         try:
-            if loading:
-                self._cluster.load(store.key, running.job.work(running.codes))
+            if not store.loaded:
+                self._cluster.load(store.key, job.work(running.codes))
                 store.loaded = True
             if store is not self._served:
                 self._tidy()  # what the job before showed is its own
@@ -233,42 +255,36 @@ class Driver:
                 self._served = store
             elif not self.pacing.known:
                 self._tidy()  # the first round is there to be learnt from
-            made = running.job.open(self._cluster) if isinstance(running.job, RoundJob) else store.plan
+            made = job.open(self._cluster) if isinstance(job, RoundJob) else None
+            if self.overlap and behind is not None and made is None:
+                begun = self._begin(self._jobs[behind], running, workers)
             start = self.now()
-            self._cluster.broadcast(round, store.key, running.job.request(running.state))
-            plan, workers = self._plan(running, workers) if made is None else self._by_place(made, workers)
+            state = job.request(running.state) if taken is None else taken.request
+            if begun is not None:
+                state = self._ahead.beside(state, len(running.codes))
+            self._cluster.broadcast(round, store.key, state)
+            owned = self._planning.now(running, workers) if made is None else self._planning.by_place(made, workers)
         except Exception:
             return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+        plan, owners = owned
         self._seen = RoundSeen(
-            running.number, round, running.iteration, start, loading=loading, plan=plan, workers=workers
+            running.number, round, running.iteration, start, loading=loading, plan=plan, workers=owners
         )
+        came = tuple(self._messages)
+        if taken is not None and came:
+            self._seen.end, self._seen.nbytes = start, taken.nbytes
+            self._seen.came = self._seen.received = len(came)
+            self._forms = {slot if job.by_slot else 0: message.form for (slot, _), message in self._messages.items()}
         # the slots of such a job count what is still missing, and not all that its code needs
-        codes = () if isinstance(running.job, RoundJob) else running.codes
-        return Planned(self.now(), round, plan, workers, codes, running.job.lend)
+        codes = () if isinstance(job, RoundJob) else running.codes
+        return Planned(self.now(), round, plan, owners, codes, job.lend, came, begun)
 
-    def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
-        """Return a plan that a job brings and whose its lanes are: by place, so that a successor takes them over.
-
-        A lane whose place is empty is nobody's: the master shares out what of it is needed.
-        """
-        by_place = {self.places[worker]: worker for worker in workers}
-        return plan, tuple(by_place.get(place, -1 - place) for place in range(len(plan.lanes)))
-
-    def _plan(self, running: Running, workers: tuple[int, ...]) -> tuple[Plan, tuple[int, ...]]:
-        """Return the plan for the split which the workers' speeds ask for, and whose its lanes are.
-
-        Plans that were made before are kept.
-        """
-        by_place = {self.places[worker]: worker for worker in workers}
-        places, (code,) = tuple(sorted(by_place)), running.codes
-        left, move_cost = running.rounds_left(), running.job.move_cost
-        counts = self.pacing.counts(running.store.key, code, places, left, move_cost)
-        key, plans = tuple(counts.tolist()), running.store.plans
-        if key not in plans:
-            if len(plans) >= _PLANS:
-                plans.pop(next(iter(plans)))
-            plans[key] = coded_rows(code, counts)
-        return plans[key], tuple(by_place[place] for place in places)
+    def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> Begun | None:
+        """Return what workers may do for the next job that have nothing else to do; None if it can't be begun."""
+        if not self._ahead.adopt(following, running):
+            return None
+        plan, owners = self._planning.ahead(following, workers)
+        return Begun(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
 
     def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> Event:
         running = self._jobs[self._in_service()]
@@ -360,6 +376,8 @@ class Driver:
 
     def _deliver(self, number: int, outcome: Outcome, error: str) -> None:
         running = self._jobs.pop(number)
+        if self._ahead.running is running:
+            self._ahead.drop()
         running.store.users -= 1
         self._unload(running.store)
         if running.begun:

@@ -55,7 +55,8 @@ class Kept:
     def submit(self, state: Any) -> Handle:
         """Put the job at the end of the queue, to be run from this state.
 
-        It is not copied: leave it alone until the job has ended. A job whose `update` works in place changes it.
+        It is not copied: leave it alone until the job has ended. A job whose `update` works in place changes it; where
+        jobs overlap, none that waits may then have a state that shares memory with another's.
         """
         with self._renewing:
             if self._dropped:

@@ -46,7 +46,8 @@ class RoundSeen:
     loading: whether its workers had to load the job's work first.
     messages: (worker, slot, row, arrival, seconds at the task).
     recovered: when each slot had enough.
-    given: what each worker got to do, in a plan with a pool.
+    given: what each worker got to do, in a plan with a pool, or of which some was done before.
+    came: messages that came while another job was served, before the start.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
     """
 
@@ -63,11 +64,17 @@ class RoundSeen:
     given: dict[int, list[Task]] = field(default_factory=dict)
     received: int = 0
     nbytes: int = 0
+    came: int = 0
+
+    def as_planned(self) -> bool:
+        """Return whether everybody got the lane that the plan has for him, and nothing else."""
+        assert self.plan is not None
+        return self.plan.pool is None and not self.came
 
     def lanes(self) -> Sequence[Sequence[Task]]:
         """Return what each of its workers was to do."""
         assert self.plan is not None
-        if self.plan.pool is None:
+        if self.as_planned():
             return self.plan.lanes
         return [self.given.get(worker, []) for worker in self.workers]
 

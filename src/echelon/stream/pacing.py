@@ -147,6 +147,10 @@ class Pacing:
                 counts[idle] += 1
         return counts
 
+    def counts_for_next(self, code: Code, places: tuple[int, ...]) -> IntArray:
+        """Return rows of each place for a job whose turn has not come."""
+        return self._split(code, np.array(places))
+
     def _counts(self, job: int, code: Code, places: tuple[int, ...], rounds_left: int, move_cost: float) -> IntArray:
         at = np.array(places)
         if self._last is None or self._last[:2] != (places, job):

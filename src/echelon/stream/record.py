@@ -80,6 +80,8 @@ class Recorder(Observer):
                     round(seen.recovered.get(slot, seen.end) - seen.start, 6) for slot in range(len(seen.plan.slots))
                 ],
             }
+        if seen.came:
+            more["came"] = seen.came
         self._write(
             "round",
             job=seen.job,
@@ -110,6 +112,7 @@ class RecordedRound:
     lanes: the cost of every task, by place. rows: its slot and row.
     messages: (place, slot, row, arrival after the start, seconds at the task, cost).
     recovered: when each slot had enough, after the start; empty where there is one slot.
+    came: messages that came before the start, while another job was served; lanes and messages are without these.
     """
 
     job: int
@@ -121,6 +124,7 @@ class RecordedRound:
     messages: list[tuple[int, int, int, float, float, float]]
     rows: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     recovered: list[float] = field(default_factory=list)
+    came: int = 0
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -181,7 +185,18 @@ def _take_in(record: Record | None, entry: dict[str, Any]) -> Record:
             messages = [(place, slot, row, at, took, cost) for place, slot, row, at, took, cost in entry["messages"]]
             job, iteration, start, end, needed = (entry[k] for k in ("job", "iteration", "start", "end", "needed"))
             record.rounds.append(
-                RecordedRound(job, iteration, start, end, needed, lanes, messages, rows, entry.get("recovered", []))
+                RecordedRound(
+                    job,
+                    iteration,
+                    start,
+                    end,
+                    needed,
+                    lanes,
+                    messages,
+                    rows,
+                    entry.get("recovered", []),
+                    entry.get("came", 0),
+                )
             )
     return record
 

@@ -1,14 +1,15 @@
 """Which strategy the jobs of a stream run by, where they say nothing themselves."""
 
 import logging
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 
 from echelon.advice import advise
 from echelon.arrays import FloatArray
-from echelon.jobs import IterativeJob, RoundJob
-from echelon.profile import Arrivals, Costs, Job, Profile, Worker
+from echelon.jobs import IterativeJob, LinearJob, RoundJob
+from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import CodedPlan
 from echelon.stream.pacing import Pacing
 
@@ -26,8 +27,10 @@ class Strategist:
     """
 
     def __init__(self, profile: Profile | None, pacing: Pacing, seed: int) -> None:
+        self.overlap = False  # whether jobs are to overlap, as is best for the last one that was planned
         self._profile, self._pacing, self._seed = profile, pacing, seed
-        self._known: dict[tuple[str, int], tuple[FloatArray, CodedPlan]] = {}  # by work and parts: speeds then
+        # by work, parts and bytes: speeds then, the plan, and whether jobs are to overlap
+        self._known: dict[tuple[str, int, float, float], tuple[FloatArray, CodedPlan, bool]] = {}
         self._lock = Lock()
 
     def plan(self, job: IterativeJob) -> CodedPlan | None:
@@ -39,13 +42,19 @@ class Strategist:
         with self._lock:
             work = "linear" if job.stacked else "gradient"
             means = self._pacing.means.copy()
-            if (work, job.parts) not in self._known or _changed(self._known[work, job.parts][0], means):
-                advice = advise(self._seen(job), work=work, seed=self._seed)
+            message, state = _sizes(job)
+            kind = work, job.parts, message, state
+            if kind not in self._known or _changed(self._known[kind][0], means):
+                advice = advise(
+                    self._seen(job), work=work, bytes_per_message=message, bytes_of_state=state, seed=self._seed
+                )
                 log.info("%d parts: %s", job.parts, advice.why)
-                plan = advice.best.plan()
+                best = advice.best_for(type(job).__name__)
+                plan = best.plan()
                 assert isinstance(plan, CodedPlan)
-                self._known[work, job.parts] = means, plan
-            return self._known[work, job.parts][1]
+                self._known[kind] = means, plan, best.strategy.overlap
+            _, plan, self.overlap = self._known[kind]
+            return plan
 
     def _seen(self, job: IterativeJob) -> Profile:
         """Return the workers as they are believed to be now."""
@@ -57,9 +66,22 @@ class Strategist:
             Worker(f"worker {place + 1}", mean=mean, std=max(std, _LEAST_SPREAD * mean), link=link)
             for place, (mean, std, link) in enumerate(rows)
         ]
+        if self._profile is not None:
+            return replace(self._profile, workers=workers).with_job(critical=job.parts)
         # nobody knows how jobs will arrive: the shortest iteration is the aim
         described = Job(critical=job.parts, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1e-9))
-        return Profile(described, workers, costs=Costs() if self._profile is None else self._profile.costs)
+        return Profile(described, workers)
+
+
+def _sizes(job: IterativeJob) -> tuple[float, float]:
+    """Return the bytes of a message and of the state, as far as they are known before a job runs.
+
+    A message is a block of a product with a vector; what a sum's parts are is only seen when they come.
+    """
+    state = float(getattr(job.state, "nbytes", 0))
+    if not isinstance(job, LinearJob):
+        return 0.0, state
+    return job.matrix.shape[0] / job.parts * job.matrix.dtype.itemsize, state
 
 
 def _changed(before: FloatArray, now: FloatArray) -> bool:

@@ -53,6 +53,9 @@ class Stream:
         as the profile describes them or as earlier jobs showed them; it is asked again when they have changed.
         Redundancy and split then play no part. Advice takes seconds, once for jobs of a kind and size.
     adapt: whether the split follows the workers' speeds.
+    overlap: whether workers for whom a round has nothing more begin the first iteration of the next job, if one waits;
+        jobs are still delivered in order. A round may then have to wait for workers that are at a part of the next job,
+        for that part at most, and workers hold the data of two jobs. By default only where advice says that it pays.
     patience_s: how long a round may be silent before what it lacks is given out again.
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
@@ -79,6 +82,7 @@ class Stream:
         split: str = "theorem2",
         strategy: str | None = None,
         adapt: bool = True,
+        overlap: bool | None = None,
         patience_s: float = PATIENCE_S,
         journal: str | Path | None = None,
         record: str | Path | None = None,
@@ -91,6 +95,8 @@ class Stream:
         checks.one_of("split", split, SPLITS)
         if strategy is not None:
             checks.one_of("strategy", strategy, ("auto",))
+        if overlap is not None and not isinstance(overlap, bool):
+            raise ArgumentError(f"overlap: {overlap!r} is not allowed; must be True, False or None")
         checks.number("patience_s", patience_s, above=0)
         self.seed = checks.whole("seed", seed, least=0)
         for name, path in (("journal", journal), ("record", record)):
@@ -118,6 +124,7 @@ class Stream:
                 names = None if profile is None else profile.names
                 observers.append(Recorder(Path(record), places, split, self.redundancy, names))
             self._driver = Driver(self._cluster, pacing, observers, patience=patience_s)
+            self._driver.overlap, self._overlap = bool(overlap), overlap
             self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
         except BaseException:
             self._cluster.close()
@@ -224,6 +231,8 @@ class Stream:
     def _planned(self, job: IterativeJob) -> CodedPlan | None:
         """Return the plan that a job runs by, if it has one; makes its code, too, which may take a while."""
         plan = job.plan if self._strategist is None else self._strategist.plan(job)
+        if self._strategist is not None and self._overlap is None:
+            self._driver.overlap = self._strategist.overlap
         self._coding.of(job, plan)
         return plan
 

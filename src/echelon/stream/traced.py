@@ -140,7 +140,7 @@ def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
 
 
 def _shape(seen: RecordedRound) -> tuple[int, int]:
-    return len({at for lane in seen.rows.values() for at in lane}), sum(seen.needed)
+    return len({at for lane in seen.rows.values() for at in lane}) + seen.came, sum(seen.needed)
 
 
 def _worker(

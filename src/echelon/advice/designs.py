@@ -1,0 +1,133 @@
+"""Designs of the papers with as many chunks as workers, for any number of parts: a chunk is some of the parts.
+
+They suppose equal workers, and give each as many parts. Unequal ones are dealt out by speed, so that every cluster or
+group has quick and slow ones. Their tasks are many parts long, and take what these take one after another.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from echelon.advice.strategy import Strategy
+from echelon.arrays import IntArray
+from echelon.blocks import equalised, rounded
+from echelon.codes import Code, uncoded
+from echelon.delays import Delay
+from echelon.plan import Plan, Task
+from echelon.profile import Profile
+from echelon.schemes import BlockPlan, CodedPlan, block_coordinate, fractional_repetition, multi_message
+from echelon.schemes.coded_plan import lane_tasks
+from echelon.seeds import place_generator
+
+LOADS = (2, 3, 4)  # chunks that each worker computes
+DRAWS = 400  # of cycle times that blocks are cut by
+
+
+def whole_shares(counts: IntArray) -> CodedPlan:
+    """Return the plan in which each worker sends the sum of its share in one message, with no redundancy.
+
+    >>> plan = whole_shares(np.array([3, 0, 1]))
+    >>> [[task.cost for task in lane] for lane in plan.lanes], plan.slots[0].threshold
+    ([[3.0], [], [1.0]], 2)
+    """
+    busy = np.flatnonzero(counts).tolist()
+    lanes: list[list[Task]] = [[] for _ in counts]
+    for row, worker in enumerate(busy):
+        lanes[worker] = [Task(slot=0, row=row)]
+    return spread(CodedPlan([uncoded(parts=len(busy))], lanes), counts[busy])
+
+
+def designs(profile: Profile) -> Iterator[Strategy]:
+    """Yield fractional repetition and multi-message designs; nothing where there are fewer parts than workers."""
+    workers, parts = len(profile.workers), profile.job.critical
+    if workers < 2 or parts < workers:
+        return
+    sizes = np.diff(np.arange(workers + 1) * parts // workers)
+
+    def made(groups: int, scheme: Callable[..., CodedPlan], **asked: object) -> Callable[[], CodedPlan]:
+        return partial(_dealt, profile, sizes, groups, partial(scheme, workers=workers, **asked))
+
+    for load in (load for load in LOADS if load <= workers):
+        if workers % load == 0:
+            repeated = made(workers // load, fractional_repetition, load=load)
+            yield Strategy(
+                f"fractional repetition, groups of {load}", "coded", repeated, best_of="repetition", by_parts=True
+            )
+        fits = [clusters for clusters in range(1, workers // load + 1) if workers % clusters == 0]
+        for clusters in sorted({fits[0], fits[-1]}):
+            size = workers // clusters
+            # one message after all chunks of the cluster is repetition, which is there already
+            orders = sorted({1, 2, load} - ({load} if size == load else set()))
+            kinds: list[tuple[str, str, dict[str, object]]] = [
+                (f"order {order}", "copies" if order == 1 else "coded", {"order": order}) for order in orders
+            ]
+            if size == load and load > 2:
+                two = [(load + 1) // 2, load]
+                kinds.append((f"orders {two}, hybrid", "coded", {"orders": two, "hybrid": True}))
+            for kind, family, asked in kinds:
+                plan = made(clusters, multi_message, load=load, clusters=clusters, **asked)
+                name = f"multi-message, {load} chunks each, clusters of {size}, {kind}"
+                yield Strategy(name, family, plan, best_of="multi-message", by_parts=True)
+
+
+def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
+    """Yield block coordinates, cut for the mean sorted cycle times x(t); only a `BlockJob` can run them."""
+    workers, parts = len(profile.workers), profile.job.critical
+    if workers < 2 or parts < workers or coordinates < 1:
+        return
+    chunk = -(-parts // workers)
+    times = np.column_stack(
+        [law.sample((DRAWS, 1, chunk), place_generator(1, place)).mean(axis=(1, 2)) for place, law in enumerate(laws)]
+    )
+    counts = rounded(equalised(np.sort(times, axis=1).mean(axis=0), coordinates), coordinates)
+    costs = np.arange(1, workers + 1) * counts / coordinates
+    plan = partial(block_coordinate, workers, counts, tasks=costs[counts > 0])
+    yield Strategy(
+        "block coordinates",
+        "coded",
+        plan,
+        lighter=partial(_in_parts, plan, parts / workers),
+        job="BlockJob",
+        by_parts=True,
+    )
+
+
+def _in_parts(plan: Callable[[], BlockPlan], parts: float) -> Plan:
+    """Return the plan of blocks at its cost in parts, of which a chunk has so many."""
+    made = plan()
+    return Plan(made.slots, [[replace(task, cost=parts * task.cost) for task in lane] for lane in made.lanes])
+
+
+def _dealt(profile: Profile, sizes: IntArray, clusters: int, scheme: Callable[[], CodedPlan]) -> CodedPlan:
+    """Return a design for parts, with workers dealt out to clusters by their speed."""
+    plan = spread(scheme(), sizes)
+    by_speed = np.argsort(profile.speeds.mean, kind="stable").tolist()
+    # lanes of a cluster follow one another: the quickest workers come first in each
+    dealt = [worker for cluster in range(clusters) for worker in by_speed[cluster::clusters]]
+    lanes = [plan.lanes[dealt.index(worker)] for worker in range(len(dealt))]
+    return CodedPlan(plan.codes, lanes, plan.chunks)
+
+
+def spread(plan: CodedPlan, sizes: IntArray | Sequence[int]) -> CodedPlan:
+    """Return a plan of sums in which each chunk stands for several parts, which follow one another.
+
+    >>> plan = spread(multi_message(workers=2, load=2, order=2), [3, 2])
+    >>> plan.parts, plan.lanes[0][0].cost, plan.codes[0].support.sum(axis=1).tolist()
+    (5, 5.0, [5, 5])
+    """
+    ends = np.cumsum(sizes).tolist()
+    held = [range(end - size, end) for size, end in zip(np.asarray(sizes).tolist(), ends, strict=True)]
+    made: dict[tuple[Code, tuple[int, ...]], Code] = {}
+    codes = []
+    for code, chunks in zip(plan.codes, plan.chunks, strict=True):
+        widths = tuple(len(held[chunk]) for chunk in chunks)
+        if (code, widths) not in made:
+            made[code, widths] = replace(
+                code, matrix=np.repeat(code.matrix, widths, axis=1), target=np.repeat(code.target, widths, axis=1)
+            )
+        codes.append(made[code, widths])
+    parts = [[part for chunk in some for part in held[chunk]] for some in plan.chunks]
+    lanes = [lane_tasks(codes, parts, [(task.slot, task.row) for task in lane]) for lane in plan.lanes]
+    return CodedPlan(codes, lanes, parts)

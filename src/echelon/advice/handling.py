@@ -1,0 +1,152 @@
+"""What rows of a plan cost beside computing and sending: adding up on workers and on the master, and data to hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from echelon.advice.rehearsal import Rehearsed
+from echelon.advice.strategy import Strategy
+from echelon.arrays import FloatArray
+from echelon.codes import Code
+from echelon.plan import Plan, Task
+from echelon.profile import Costs
+from echelon.schemes import BlockPlan, CodedPlan
+
+MANY = 0.25  # of what adding to one sum takes, a sum, where many are made of the same messages: these stay in the cache
+GATHERED = 2.0  # the same for each message that is put where many sums can be made of it, and for taking out the sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Bytes of a message, of the state, and of the data of a part."""
+
+    message: float = 0.0
+    state: float = 0.0
+    part: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """A plan, and what its rows are to workers and master; sizes are in those of a message.
+
+    sent: size of each slot's messages, shape (slots,).
+    combined: results that a worker adds up for each row, an array a slot; 0 where the row is one result as it is.
+    decoded: messages that the master adds up in an iteration.
+    held: parts that the worker with the most must have the data of.
+    encoded: parts whose data is added up beforehand, once.
+    spans: as `Rehearsed` has them.
+    """
+
+    plan: Plan
+    sent: FloatArray
+    combined: tuple[FloatArray, ...]
+    decoded: float
+    held: float
+    encoded: float = 0.0
+    spans: tuple[tuple[tuple[int, int], ...], ...] = ()
+
+    def rehearsed(self, costs: Costs, sizes: Sizes) -> Rehearsed:
+        """Return the plan with what it takes beside computing."""
+        extra: tuple[FloatArray, ...] = ()
+        if costs.message or (sizes.message and (costs.combining or np.isfinite(costs.bandwidth))):
+            extra = tuple(self._seconds((*lane, *self.plan.pooled), costs, sizes) for lane in self.plan.lanes)
+        # all workers wait for the state at first, which puts off everything by as much
+        more = costs.round + sizes.state / costs.bandwidth + self.decoded * sizes.message * costs.combining
+        return Rehearsed(self.plan, extra, more, self.spans)
+
+    def _seconds(self, tasks: Sequence[Task], costs: Costs, sizes: Sizes) -> FloatArray:
+        """Return what each task takes beside computing: a message, its bytes over the link, and adding them up."""
+        sent = np.array([self.sent[task.slot] for task in tasks]) * sizes.message
+        combined = np.array([self.combined[task.slot][task.row] for task in tasks])
+        return costs.message + sent / costs.bandwidth + combined * sent * costs.combining
+
+    def loading(self, costs: Costs, sizes: Sizes) -> float:
+        """Return the seconds until the data is in place: it is encoded first, and travels then."""
+        return sizes.part * (self.encoded * costs.combining + self.held / costs.bandwidth)
+
+
+def handling(strategy: Strategy, parts: int) -> Handling:
+    """Return the plan that a strategy is tried by, of a job with so many parts, and how it is handled."""
+    if strategy.lighter is None:
+        plan = strategy.plan()
+        found = of_codes(plan, plan, parts)
+        return replace(found, spans=tuple(map(_one_after_another, plan.lanes))) if strategy.by_parts else found
+    lighter = strategy.lighter()
+    if strategy.load is None:
+        blocks: BlockPlan = strategy.plan()
+        # all blocks of a chunk go by the times of its parts
+        ends = [max(1, round((1 + level) * parts / len(blocks.lanes))) for level in blocks.levels]
+        return replace(of_codes(lighter, blocks, parts), spans=(tuple((0, end) for end in ends),) * len(blocks.lanes))
+    return of_windows(lighter, strategy.load, parts) if strategy.load else of_parity(lighter)
+
+
+def _one_after_another(lane: Sequence[Task]) -> tuple[tuple[int, int], ...]:
+    """Return which part times the tasks of a lane go by; one that needs no new part goes by the next."""
+    ends = np.cumsum([int(task.cost) for task in lane]).tolist()
+    return tuple(
+        (end - int(task.cost), max(end, end - int(task.cost) + 1)) for end, task in zip(ends, lane, strict=True)
+    )
+
+
+def of_codes(tried: Plan, plan: CodedPlan, parts: int) -> Handling:
+    """Return how the rows of a plan with codes are handled, of a job with so many parts."""
+    if isinstance(plan, BlockPlan):  # all slots are made of the same chunks, as many as workers
+        widths = np.array([block.stop - block.start for block in plan.blocks], dtype=np.float64)
+        sent, held = widths / widths.sum(), (1 + max(plan.levels)) * parts / len(plan.lanes)
+    else:
+        sent, held = np.ones(len(plan.slots)), float(max(_held(plan, lane) for lane in plan.lanes))
+    made = {code: _combined(code) for code in plan.codes}
+    decoded = sum(size * _decoded(code) for size, code in zip(sent.tolist(), plan.codes, strict=True))
+    combined = tuple(made[code] for code in plan.codes)
+    return Handling(tried, sent, combined, decoded, held, _encoded(plan.codes[0]))
+
+
+def _held(plan: CodedPlan, lane: Sequence[Task]) -> int:
+    """Return how many parts a worker must have that may get these tasks, and any of the pool."""
+    rows: dict[int, set[int]] = {}
+    for task in (*lane, *plan.pooled):
+        rows.setdefault(task.slot, set()).add(task.row)
+    return sum(plan.codes[slot].storage(some) for slot, some in rows.items())
+
+
+def of_windows(plan: Plan, load: int, parts: int) -> Handling:
+    """Return how neighbouring rows of a cyclic code are handled, each of which combines `load` of all parts."""
+    (slot,) = plan.slots
+    held = min(parts, int(plan.counts.max()) + load - 1)
+    return Handling(plan, np.ones(1), (np.full(slot.rows, float(load)),), slot.threshold, held)
+
+
+def of_parity(plan: Plan) -> Handling:
+    """Return how rows of an MDS code are handled, encoded before: a worker holds all rows that it may get."""
+    (slot,) = plan.slots
+    held = int(plan.counts.max()) + len(plan.pooled)
+    needed, spare = slot.threshold, slot.rows - slot.threshold
+    return Handling(plan, np.ones(1), (np.zeros(slot.rows),), _solved(needed, slot.rows), held, MANY * needed * spare)
+
+
+def _combined(code: Code) -> FloatArray:
+    """Return how many results a worker adds up for each row: none where the row is a part, or was encoded before."""
+    if code.precoded:
+        return np.zeros(code.rows)
+    counts: FloatArray = code.support.sum(axis=1).astype(np.float64)
+    plain = (counts == 1) & (code.matrix.sum(axis=1) == 1)
+    return np.where(plain, 0.0, counts)
+
+
+def _decoded(code: Code) -> float:
+    """Return the messages that are added up for a slot: as many as are enough, for a sum."""
+    return _solved(code.parts, code.rows) if code.systematic else float(code.threshold)
+
+
+def _solved(parts: int, rows: int) -> float:
+    """Return the same where every part is wanted: each is a copy, or where it is missing a sum of all messages.
+
+    Of `rows` rows as many come as there are parts; any of them is missing with the same chance.
+    """
+    missing = parts * (1 - parts / rows)
+    return parts + (parts * (GATHERED + MANY * missing) if missing else 0.0)
+
+
+def _encoded(code: Code) -> float:
+    return MANY * code.parts * (code.rows - code.parts) if code.systematic else 0.0

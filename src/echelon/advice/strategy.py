@@ -1,0 +1,34 @@
+"""One way to run an iteration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One way to run an iteration.
+
+    name: what it is called. family: uncoded, pull, copies or coded.
+    plan: returns the plan that a job runs; of products, the scheme.
+    lighter: returns the same plan without its code, where that takes longer to make than to try; of block coordinates,
+        at its cost in parts.
+    load: parts that a row of such a plan combines; 0 where rows are encoded before, None where the code must tell.
+    job: which kind of job can run it, where that is not any job of its work.
+    best_of: name of strategies of which only the best few are compared with the others.
+    by_parts: whether a task takes what its parts take, one after another, and not as many times what one takes: for
+        tasks of so many parts that no worker is slow, or quick, in all of them by chance.
+    overlap: whether workers that would be idle begin the next job (`Stream(overlap=True)`).
+    """
+
+    name: str
+    family: str
+    plan: Callable[[], Any]
+    lighter: Callable[[], Plan] | None = None
+    load: int | None = None
+    job: str | None = None
+    best_of: str | None = None
+    by_parts: bool = False
+    overlap: bool = False

@@ -1,0 +1,81 @@
+"""The first round of the job behind the one in service, begun by workers that have nothing else to do.
+
+Its tasks are part of the round at hand, as slots behind that round's own, and end with it. What of them came is the
+driver's to keep: it says so when the round after is planned, and when the job's own turn comes.
+"""
+
+from collections.abc import Iterable
+
+from echelon.master.actions import Assign, Stop
+from echelon.master.collection import Collection
+from echelon.master.events import Begun
+from echelon.plan import Task
+
+
+class Early:
+    """What idle workers do in one round for the job that `begun` tells of.
+
+    first: the number of its first slot in that round.
+
+    Where a row costs the same whatever its worker did before, they take one row at a time, of the lane of which the
+    largest share is left: so what is left takes all workers about as long when the job's turn comes. Else everybody
+    does his own lane.
+    """
+
+    def __init__(self, round: int, first: int, begun: Begun) -> None:
+        self.round, self.first, self.job = round, first, begun.job
+        collection = self._collection = Collection(round, begun.plan, begun.codes, came=begun.came)
+        whole = begun.plan.lanes
+        self._lanes = {worker: [*collection.rest(lane)] for worker, lane in zip(begun.workers, whole, strict=True)}
+        self._planned = {worker: len(lane) for worker, lane in zip(begun.workers, whole, strict=True)}
+        # if a second row costs less than it does alone, it shares parts with the first
+        self._chained = any(
+            task.cost < begun.codes[task.slot].cost(task.row)
+            for lane in whole
+            for task in lane[1:2]
+            if begun.codes and not begun.codes[task.slot].precoded
+        )
+
+    def busy(self, worker: int) -> bool:
+        """Return whether a worker is at it."""
+        return self._collection.busy[worker] > 0
+
+    def give(self, idle: Iterable[int]) -> list[Assign]:
+        """Return what these workers get to do: of the lanes, and after them what the pool has for them."""
+        collection, given = self._collection, list[Assign]()
+        for worker in idle:
+            if all(collection.ready) or self.busy(worker):
+                continue
+            tasks = self._lanes.pop(worker, []) if self._chained else self._next(worker)
+            given += [collection.give(worker, tasks)] if tasks else collection.pull([worker])
+        return [Assign(one.worker, self.round, tuple(map(self._shifted, one.tasks))) for one in given]
+
+    def _next(self, worker: int) -> list[Task]:
+        """Return the first task of a worker's own lane, or the last of another one's."""
+        lanes = [(len(left) / self._planned[owner], owner == worker, -owner, left)
+                 for owner, left in self._lanes.items() if left]  # fmt: skip
+        if not lanes:
+            return []
+        *_, mine, _, left = max(lanes)
+        return [left.pop(0 if mine else -1)]
+
+    def _shifted(self, task: Task) -> Task:
+        return Task(slot=self.first + task.slot, row=task.row, cost=task.cost)
+
+    def receive(self, worker: int, slot: int, row: int, now: float) -> None:
+        """Take in a row, by the number that its slot has in the round."""
+        if self._collection.knows(slot - self.first, row):
+            self._collection.busy[worker] -= 1
+            self._collection.receive(slot - self.first, row, now)
+
+    def lose(self, worker: int) -> bool:
+        """Forget a worker; return whether it was at it."""
+        at_it = self.busy(worker)
+        self._lanes.pop(worker, None)
+        self._collection.lose(worker, None)
+        del self._collection.busy[worker]
+        return at_it
+
+    def stops(self) -> list[Stop]:
+        """Return what ends it."""
+        return [Stop(self.round, self.first + slot) for slot in range(len(self._collection.plan.slots))]

@@ -1,0 +1,126 @@
+"""The job behind the one in service, begun by workers that have nothing else to do."""
+
+import logging
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from echelon.clusters import Beside, Cluster, Message, Request
+from echelon.clusters.narrow import is_narrow, widened
+from echelon.jobs import RoundJob
+from echelon.stream.observer import Running
+
+log = logging.getLogger("echelon.stream")
+
+_KEYS = count(1 << 58)  # of requests: far from the keys of work, and from the factors of products
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was begun of a job: its first request, the messages that came and their bytes, and whether workers had to
+    load its work for that.
+    """
+
+    request: Any
+    messages: dict[tuple[int, int], Message]
+    nbytes: int
+    loading: bool
+
+
+class Ahead:
+    """What the workers have of the next job, and what came back of it before its turn.
+
+    What it needs travels when the first worker is idle. What goes wrong is left to its own turn: it is not begun then.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.running: Running | None = None
+        self.messages: dict[tuple[int, int], Message] = {}
+        self._cluster = cluster
+        self._clear()
+
+    def _clear(self) -> None:
+        self.running, self.messages = None, {}
+        self._request: Any = None
+        self._key = 0  # under which the request is loaded
+        self._forms: dict[int, bytes] = {}
+        self._nbytes = 0
+        self._loaded = self._loading = self._failed = False
+
+    def adopt(self, running: Running, served: Running) -> bool:
+        """Make a job the one that is begun next, while another is served; return whether it can be."""
+        if self.running is not running:
+            self.drop()
+            self.running, self._key = running, next(_KEYS)
+            # a job that plans its rounds asks for what came before; one may not begin where the other changes its state
+            self._failed = isinstance(running.job, RoundJob) or running.state is served.state
+            if not self._failed:
+                try:
+                    # its own: what it is made of may be used for another request before the job's turn
+                    self._request = deepcopy(running.job.request(running.state))
+                except Exception:
+                    self._give_up()
+        return not self._failed
+
+    def _give_up(self) -> None:
+        self._failed = True
+        name = "the next job" if self.running is None else self.running.name
+        log.debug("%s is not begun early", name, exc_info=True)
+
+    def beside(self, state: Any, first: int) -> Beside:
+        """Return a round's state with what idle workers need for this job; its slots are numbered from `first` on."""
+        assert self.running is not None
+        return Beside(state, first, self.running.store.key, self._key)
+
+    def load(self) -> bool:
+        """Have the workers get what the first round needs, unless they have it; return whether they do."""
+        if self._loaded or self._failed or self.running is None:
+            return self._loaded
+        store = self.running.store
+        try:
+            if not store.loaded:
+                self._cluster.load(store.key, self.running.job.work(self.running.codes))
+                store.loaded = self._loading = True
+            self._cluster.load(self._key, Request(self._request))
+            self._loaded = True
+        except Exception:
+            self._give_up()
+        return self._loaded
+
+    def receive(self, message: Message, slot: int) -> bool:
+        """Keep a message of a slot; return False for one of another form than those before, which is dropped."""
+        assert self.running is not None
+        form = self._forms.setdefault(slot if self.running.job.by_slot else 0, message.form)
+        if message.form != form or (slot, message.row) in self.messages:
+            self._cluster.release(message)
+            return message.form == form
+        self._nbytes += sum(segment.nbytes for segment in message.segments)
+        self.messages[slot, message.row] = widely(self._cluster, message)
+        return True
+
+    def take(self, running: Running) -> Taken | None:
+        """Hand over what there is of a job whose turn has come; None if it was not begun."""
+        if self.running is not running or self._failed:
+            return None
+        found = Taken(self._request, self.messages, self._nbytes, self._loading)
+        self.messages = {}
+        self.drop()
+        return found
+
+    def drop(self) -> None:
+        """Forget the job."""
+        for message in self.messages.values():
+            self._cluster.release(message)
+        if self._loaded:
+            self._cluster.unload(self._key)
+        self._clear()
+
+
+def widely(cluster: Cluster, message: Message) -> Message:
+    """Return a message, one of narrow numbers in wide ones: to be done while others are still at work."""
+    if not is_narrow(message.form):
+        return message
+    wide = message._replace(segments=widened(message.segments), token=None)
+    cluster.release(message)
+    return wide

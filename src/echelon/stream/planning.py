@@ -1,0 +1,59 @@
+"""Plans of rounds: what a job brings, or the split that the workers' speeds ask for; and whose the lanes are."""
+
+from collections.abc import Mapping
+
+from echelon.arrays import IntArray
+from echelon.plan import Plan
+from echelon.schemes import coded_rows
+from echelon.stream.observer import Running
+from echelon.stream.pacing import Pacing
+
+_PLANS = 32  # plans of a job that are kept
+
+Owned = tuple[Plan, tuple[int, ...]]  # a plan, and whose its lanes are
+
+
+class Planning:
+    """Plans for the workers that are there; `places` of the living ones change under it."""
+
+    def __init__(self, places: Mapping[int, int], pacing: Pacing) -> None:
+        self._places, self._pacing = places, pacing
+
+    def now(self, running: Running, workers: tuple[int, ...]) -> Owned:
+        """Return the plan of a job's next round."""
+        if running.store.plan is not None:
+            return self.by_place(running.store.plan, workers)
+        left, move_cost = running.rounds_left(), running.job.move_cost
+        places, owners = self._in_order(workers)
+        counts = self._pacing.counts(running.store.key, running.codes[0], places, left, move_cost)
+        return _plan(running, counts), owners
+
+    def ahead(self, running: Running, workers: tuple[int, ...]) -> Owned:
+        """Return the plan of a job whose turn has not come."""
+        if running.store.plan is not None:
+            return self.by_place(running.store.plan, workers)
+        places, owners = self._in_order(workers)
+        return _plan(running, self._pacing.counts_for_next(running.codes[0], places)), owners
+
+    def by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
+        """Return a plan that a job brings and whose its lanes are: by place, so that a successor takes them over.
+
+        A lane whose place is empty is nobody's: the master shares out what of it is needed.
+        """
+        by_place = {self._places[worker]: worker for worker in workers}
+        return plan, tuple(by_place.get(place, -1 - place) for place in range(len(plan.lanes)))
+
+    def _in_order(self, workers: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the places of workers in order, and who is there."""
+        known = sorted((self._places[worker], worker) for worker in workers)
+        return tuple(place for place, _ in known), tuple(worker for _, worker in known)
+
+
+def _plan(running: Running, counts: IntArray) -> Plan:
+    """Return the plan for a split; those that were made before are kept."""
+    key, plans = tuple(counts.tolist()), running.store.plans
+    if key not in plans:
+        if len(plans) >= _PLANS:
+            plans.pop(next(iter(plans)))
+        plans[key] = coded_rows(running.codes[0], counts)
+    return plans[key]
