@@ -28,7 +28,7 @@ demo: $(READY)
 	@$(BIN)/python examples/demo.py --out demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest --numprocesses 2 --quiet
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --quiet
 
 test-hosts: $(READY)
 	@ECHELON_TEST_HOSTS=1 $(BIN)/python -m pytest --quiet tests/hosts

@@ -18,7 +18,7 @@ from echelon.seeds import place_generator
 from echelon.simulation.overlapped import Overlapped
 from echelon.splits import largest_remainder
 
-JOBS, REPEATS, SEEDS = 10, 3, 400
+JOBS, REPEATS, SEEDS = 10, 2, 400
 TIME_S = 0.12  # mean time of a batch's iteration, about
 ITERATIONS = (1, 3, 10)
 

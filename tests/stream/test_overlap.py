@@ -80,6 +80,13 @@ class Noted:
             assert self._changed.wait_for(lambda: len(self.chunks) >= count, LIMIT_S)
 
 
+def one_slow(quick):
+    """Return workers of which one keeps the others waiting in every round."""
+    job = Job(critical=6, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    means = [*[1e-4] * quick, 5e-3]
+    return Profile(job, [Worker(f"w{p}", mean=mean, std=0.0) for p, mean in enumerate(means)])
+
+
 def plain_stream(**more):
     return Stream("threads", workers=2, redundancy=1.0, split="uniform", adapt=False, overlap=True, **more)
 
@@ -135,7 +142,11 @@ def test_a_vector_may_be_made_in_memory_that_is_used_again(cluster):
         return np.multiply(state, 2.0, out=memory)
 
     job = LinearJob(matrix=matrix, vector=vector, update=product, state=None, parts=6, iterations=3)
-    with Stream(cluster, workers=3, redundancy=1.0, overlap=True) as stream, stream.keep(job) as kept:
+    slow = one_slow(2)
+    with (
+        Stream(cluster, emulate=slow, redundancy=1.0, split="uniform", overlap=True) as stream,
+        stream.keep(job) as kept,
+    ):
         came = Came(stream)
         states = np.random.default_rng(2).normal(size=(30, 12))
         handles = [kept.submit(state) for state in states]
@@ -158,11 +169,22 @@ def test_a_job_that_begins_with_the_state_of_the_one_before_begins_after_it():
     assert state.tolist() == [16.0, 16.0]
 
 
+def test_jobs_that_begin_with_the_same_number_overlap():
+    with Stream("threads", emulate=one_slow(1), redundancy=1.0, split="uniform", overlap=True) as stream:
+        came = Came(stream)
+        job = SumJob(partial=counted, update=product, state=0, chunks=[1.0, 2.0, 3.0], iterations=1)
+        handles = [stream.submit(job) for _ in range(30)]
+        assert [float(handle.result()) for handle in handles] == [6.0] * 30
+    assert came.messages
+
+
+def counted(state, chunk):
+    return np.array(chunk)
+
+
 def test_a_record_of_jobs_that_overlap_tells_what_one_of_others_does(tmp_path):
     path = tmp_path / "record"
-    job = Job(critical=6, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
-    emulated = Profile(job, [Worker(f"w{p}", mean=2e-3, std=2e-3) for p in range(3)])
-    with Stream("threads", emulate=emulated, redundancy=1.0, overlap=True, record=path) as stream:
+    with Stream("threads", emulate=one_slow(2), redundancy=1.0, split="uniform", overlap=True, record=path) as stream:
         came = Came(stream)
         for seed in range(20):
             stream.submit(sum_job(seed, chunks=6, iterations=1))
@@ -178,7 +200,7 @@ def product(state, found):
 @pytest.mark.parametrize("cluster", ["threads", "processes"])
 def test_jobs_of_all_kinds_one_after_another_give_what_they_give_alone(cluster):
     plans = {0: None, 1: pull(workers=4, parts=4, copies=2), 2: multi_message(workers=4, load=2, clusters=2, order=1)}
-    with Stream(cluster, workers=4, redundancy=1.4, overlap=True) as stream:
+    with Stream(cluster, emulate=one_slow(3), redundancy=1.4, split="uniform", overlap=True) as stream:
         made, came = [], Came(stream)
         for seed in range(12):
             size = {"chunks": 4, "iterations": 1 + seed % 3}

@@ -226,7 +226,7 @@ class MpiCluster:
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it for so long at most."""
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
-        patience = Patience(None if self._coming else self._link)
+        patience = Patience(self._link)
         while True:
             reports = self._look()
             if reports:
@@ -236,7 +236,7 @@ class MpiCluster:
                 return reports
             left = end - time.monotonic()
             if left > 0:
-                patience.wait(left, self._bell)
+                patience.wait(left, self._bell, moving=bool(self._coming) or not self._link.flush())
             elif timeout_s is not None:
                 return reports
 

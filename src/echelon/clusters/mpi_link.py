@@ -250,15 +250,18 @@ class Patience:
         self._since, self._link = time.monotonic(), link
         self._pause = _SHORTEST_S
 
-    def wait(self, most_s: float, bell: Event | None = None) -> None:
-        """Wait a little, for so long at most; a bell ends it."""
+    def wait(self, most_s: float, bell: Event | None = None, *, moving: bool = False) -> None:
+        """Wait a little, for so long at most; a bell ends it.
+
+        moving: whether bytes are under way, which may move only when somebody looks: then it never waits for long.
+        """
         if time.monotonic() - self._since < _SPIN_S:
-            if self._link is None:
+            if self._link is None or moving:
                 _yield()
             else:
                 self._link.spin(min(most_s, _SPIN_S), bell)
             return
-        pause = min(self._pause, most_s)
+        pause = _SHORTEST_S if moving else min(self._pause, most_s)
         self._pause = min(1.5 * self._pause, _SLEEP_S)
         if bell is None:
             time.sleep(pause)

@@ -112,7 +112,7 @@ class Order:
         patience = Patience()
         for request in self._requests:
             while not self._link.over(request):
-                patience.wait(1.0)
+                patience.wait(1.0, moving=True)
         self._requests = []
 
 
@@ -159,10 +159,10 @@ class Inbox:
         while True:
             if self._orders:
                 return self._orders.popleft()
-            self._link.flush()
+            moving = not self._link.flush()
             left = end - time.monotonic()
             if left > 0:
-                patience.wait(left)
+                patience.wait(left, moving=moving)
                 # an order that was waited for is new: to look for what ends it would only yield before it is begun
                 self.look(first=True)
             elif timeout_s is not None:
@@ -210,7 +210,7 @@ class MpiWorker(LaneWorker):
         if self._lent and wanted:
             patience = Patience()
             while (wanted := super().wanted()) and not self._link.flush():
-                patience.wait(1.0)
+                patience.wait(1.0, moving=True)
             self._lent = not wanted
         return wanted
 

@@ -44,15 +44,16 @@ class Watcher:
             self.submitted.append(event.job)
         if isinstance(event, Received | Recovered | Refused | Updated | Failed | Alarm):
             stale = event.round != round_before
-            self._promise(not (stale and actions), f"news of round {event.round} in round {round_before}: {actions}")
+            self._promise(not (stale and actions), "late news", event, round_before, actions)
         for action in actions:
             self._check_action(action)
         self._check_state(event)
         return actions
 
-    def _promise(self, kept: bool, text: str) -> None:
+    def _promise(self, kept: bool, text: str, *what: object) -> None:
+        """Raise unless a promise is kept; what it is about is only put into words then."""
         if not kept:
-            raise BrokenPromise(text)
+            raise BrokenPromise(f"{text}: {', '.join(map(str, what))}" if what else text)
 
     def _check_action(self, action: Action) -> None:
         master = self.master
@@ -61,20 +62,19 @@ class Watcher:
                 held = master.collection
                 recovered = held.recovered if held is not None else []
                 own = [task for task in tasks if task.slot < len(recovered)]
-                self._promise(not any(recovered[task.slot] for task in own), f"{action}: for a recovered slot")
+                self._promise(not any(recovered[task.slot] for task in own), "for a recovered slot", action)
                 self._promise(
                     len(own) == len(tasks) or (not own and held is not None and held.busy[worker] <= 0),
-                    f"{action}: for the next job, while the round has work for this worker",
+                    "for the next job, while the round has work for this worker",
+                    action,
                 )
-                self._promise(worker in master.workers, f"{action}: this worker is gone")
-                self._promise(number > self._purged, f"{action}: after the purge of round {self._purged}")
+                self._promise(worker in master.workers, "this worker is gone", action)
+                self._promise(number > self._purged, "after its purge", action)
             case Replan(round=number, workers=workers):
-                self._promise(bool(workers) and set(workers) == set(master.workers), f"{action}: wrong workers")
-                self._promise(number > self._purged, f"{action}: after the purge of round {self._purged}")
+                self._promise(bool(workers) and set(workers) == set(master.workers), "wrong workers", action)
+                self._promise(number > self._purged, "after its purge", action)
             case Recover(round=number, rows=rows):
-                self._promise(
-                    number == master.round and len(set(rows)) == len(rows), f"{action}: not this round's rows"
-                )
+                self._promise(number == master.round and len(set(rows)) == len(rows), "not this round's rows", action)
             case Stop(round=number, slot=slot):
                 held = master.collection
                 own_slots = 0 if held is None else len(held.recovered)
@@ -82,25 +82,26 @@ class Watcher:
                     held is not None
                     and number == master.round
                     and (slot >= own_slots or (held.recovered[slot] and not all(held.recovered))),
-                    f"{action}: not a slot that is recovered before the others, nor one of the next job",
+                    "not a slot that is recovered before the others, nor one of the next job",
+                    action,
                 )
             case Purge(round=number):
-                self._promise(number > self._purged, f"{action}: for the second time")
+                self._promise(number > self._purged, "for the second time", action)
                 self._purged = number
             case Update(round=number):
-                self._promise(number == self._purged > self._updated, f"{action}: before its purge, or twice")
+                self._promise(number == self._purged > self._updated, "before its purge, or twice", action)
                 self._updated = number
             case SetTimer(round=number, attempt=attempt):
                 self._timer = (number, attempt)
             case Starve():
-                self._promise(not master.workers, f"{action}: with workers {list(master.workers)}")
+                self._promise(not master.workers, "with workers", action, list(master.workers))
             case Deliver(job=job, outcome=outcome):
                 self._promise(
-                    job in self.submitted and job not in self.ended, f"{action}: unknown, or for the second time"
+                    job in self.submitted and job not in self.ended, "unknown, or for the second time", action
                 )
                 # a job that is cancelled may leave the queue at any time; all others leave in order of arrival
                 earlier = [other for other in self.submitted if other < job and other not in self.ended]
-                self._promise(outcome is Outcome.CANCELLED or not earlier, f"{action}: before {earlier}")
+                self._promise(outcome is Outcome.CANCELLED or not earlier, "before others", action, earlier)
                 self.ended[job] = outcome
 
     def _check_state(self, event: Event) -> None:
@@ -121,4 +122,4 @@ class Watcher:
             # a message moves a row from what is awaited to what arrived; with codes, that is dear to look at each time
             cheap = not (isinstance(event, Received) and master.collection.codes)
             stuck = cheap and master.workers and master.collection.orphans(master.workers)
-            self._promise(not stuck, f"round {master.round} can't end with what is on its way: {stuck}")
+            self._promise(not stuck, "a round can't end with what is on its way", master.round, stuck)

@@ -53,8 +53,8 @@ class Ahead:
         if self.running is not running:
             self.drop()
             self.running, self._key = running, next(_KEYS)
-            # a job that plans its rounds asks for what came before; one may not begin where the other changes its state
-            self._failed = isinstance(running.job, RoundJob) or running.state is served.state
+            # a job that plans its rounds asks for what came before
+            self._failed = isinstance(running.job, RoundJob) or _same(running.state, served.state)
             if not self._failed:
                 try:
                     # its own: what it is made of may be used for another request before the job's turn
@@ -115,6 +115,11 @@ class Ahead:
         if self._loaded:
             self._cluster.unload(self._key)
         self._clear()
+
+
+def _same(state: Any, other: Any) -> bool:
+    """Return whether two states are one object that a job may change; what can't be changed is its own copy."""
+    return state is other and deepcopy(state) is not state
 
 
 def widely(cluster: Cluster, message: Message) -> Message:
