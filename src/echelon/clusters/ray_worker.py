@@ -10,7 +10,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
@@ -49,7 +49,7 @@ class RayWorker(LaneWorker):
         self._over = 0
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self._works: dict[int, Any] = {}
-        self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._inbox: Queue[Any] = Queue()
         self._outbox: SimpleQueue[bytes | str | tuple[Large, Event | None] | None] = SimpleQueue()
         self._held: Any = None  # a large message that came after small ones
         self._outbox.put(f"{os.getpid()} {where}")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
@@ -40,7 +40,8 @@ class ThreadCluster:
         self.workers = len(self._paces)
         self.over = 0
         self.stopped: dict[int, int] = {}  # the round in which a slot was last recovered
-        self.reports: SimpleQueue[Report | None] = SimpleQueue()
+        # not a SimpleQueue, which may wait for ever where it is to wait for a moment (CPython 3.11)
+        self.reports: Queue[Report | None] = Queue()
         self._works: dict[int, Any] = {}
         self._state: tuple[int, int, Any] = (0, 0, None)
         self._threads: dict[int, _Worker] = {}
@@ -140,7 +141,7 @@ class _Worker(LaneWorker):
     def __init__(self, cluster: ThreadCluster, number: int, place: int, pace: Pace | None) -> None:
         super().__init__(pace)
         self.number, self.place, self.killed = number, place, False
-        self.inbox: SimpleQueue[_Order | None] = SimpleQueue()
+        self.inbox: Queue[_Order | None] = Queue()
         self._cluster = cluster
         self.thread = Thread(target=self._serve, name=f"echelon-worker-{number}", daemon=True)
 
