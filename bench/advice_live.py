@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
 from bench.emulated import BURSTS, RARELY, SLOW, cluster, equal, unequal
 from bench.results import markdown_table
 from echelon import LinearJob, Stream, SumJob
 from echelon.advice import Outcome, advise
+from echelon.advice.rehearsal import Drawn
 from echelon.advice.strategies import BASELINE
-from echelon.arrays import FloatArray
 from echelon.clusters.pace import DRAWN, paces
-from echelon.delays import Delay
 from echelon.papers.stream_workers import example2
 from echelon.plan import Plan
 from echelon.profile import Profile, Worker
@@ -151,31 +149,9 @@ def _on_the_same_draws(profile: Profile, outcome: Outcome, seed: int) -> float:
         for _ in range(rounds + 1):
             pace.begin(0.0, 1)
             drawn.append(np.broadcast_to(pace._times, DRAWN))
-        laws.append(_Drawn(np.array(drawn[1:])))
+        laws.append(Drawn(np.array(drawn[1:])[None], kept=False))
     sampler, rng = RoundSampler(plan, laws, profile.speeds.link), np.random.default_rng(0)
     return float(sampler.draw(sampler.begin(1, rng), 1, rounds, rng)[0].times.mean())
-
-
-@dataclass(frozen=True)
-class _Drawn(Delay):
-    """Times that were drawn before, shape (rounds, tasks)."""
-
-    times: FloatArray
-
-    @property
-    def mean(self) -> float:
-        return float(self.times.mean())
-
-    @property
-    def std(self) -> float:
-        return float(self.times.std())
-
-    def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
-        return self.times[None, :, : size[-1]].copy()
-
-    @classmethod
-    def fit(cls, mean: float, std: float) -> "_Drawn":
-        return cls(np.full((1, DRAWN), mean))
 
 
 class _Ends(Observer):

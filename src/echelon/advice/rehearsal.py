@@ -42,7 +42,7 @@ class Rehearsed:
 
 
 @dataclass(frozen=True)
-class _Drawn(Delay):
+class Drawn(Delay):
     """A law that gives out times which were drawn before, shape (histories, rounds, tasks).
 
     kept: whether whoever gets them leaves them as they are; others get a copy.
@@ -107,7 +107,7 @@ class Rehearsal:
                 times = np.stack(means, axis=-1) if means else times[..., :0]
             if one.extra and one.extra[p].any():
                 times = _with_extra(plan, p, times[..., : one.most], one.extra[p], shifted)
-            laws.append(_Drawn(times, kept=plan.pool is not None))
+            laws.append(Drawn(times, kept=plan.pool is not None))
         sampler = RoundSampler(plan, laws, self._links)
         rng = place_generator(self._seed, 0)
         return sampler.draw(sampler.begin(HISTORIES, rng), HISTORIES, drawn[0].shape[1], rng)[0].times
