@@ -68,30 +68,30 @@ class SpeedEstimator:
         for name, values in (("busy", busy), ("done", done)):
             if values.shape != shape:
                 raise ArgumentError(f"{name}: shape {values.shape} is not allowed; must be (rounds, {shape[1]})")
-            if not (np.isfinite(values) & (values >= 0)).all():
+            if not ((values >= 0) & (values < np.inf)).all():
                 raise ArgumentError(f"{name}: must be finite and >= 0 everywhere")
-        if self._memory is not None:
-            # what came before fades by the tasks that came after it; within a batch likewise
-            later = done[::-1].cumsum(axis=0)[::-1] - done
-            fade = np.exp(-later / self._memory)
-            past = np.exp(-done.sum(axis=0) / self._memory)
-        else:
-            fade, past = np.ones(shape), np.ones(shape[1])
-        self._busy = past * self._busy + (fade * busy).sum(axis=0)
-        self._done = past * self._done + (fade * done).sum(axis=0)
-        self._squares = past**2 * self._squares + (fade**2 * done).sum(axis=0)
-        self._rounds = past * self._rounds + (fade * (busy > 0)).sum(axis=0)
-        mean = self._means()
-        self._rest = past * self._rest + (fade * np.square(busy - mean * done)).sum(axis=0)
+        # what came before fades by the tasks that came after it; within a batch likewise
+        past = 1.0 if self._memory is None else np.exp(-_total(done) / self._memory)
+        fade = None
+        if self._memory is not None and shape[0] > 1:
+            fade = np.exp((done - done[::-1].cumsum(axis=0)[::-1]) / self._memory)
+        self._busy = past * self._busy + _total(busy, fade)
+        self._done = past * self._done + _total(done, fade)
+        self._squares = past * past * self._squares + _total(done, None if fade is None else fade * fade)
+        self._rounds = past * self._rounds + _total(np.sign(busy), fade)
+        self._rest = past * self._rest + _total(np.square(busy - self.means() * done), fade)
 
-    def _means(self) -> FloatArray:
+    def means(self) -> FloatArray:
+        """Return the seconds a task of each worker, as known now."""
         return (self._prior * self._declared.mean + self._busy) / (self._prior + self._done)
+
+    def deviations(self) -> FloatArray:
+        """Return by how much task times vary, as known now."""
+        return np.sqrt((self._prior * self._declared.std**2 + self._rest) / (self._prior + self._done))
 
     def speeds(self) -> Speeds:
         """Return the speeds as known now, without intervals."""
-        weight = self._prior + self._done
-        std = np.sqrt((self._prior * self._declared.std**2 + self._rest) / weight)
-        return Speeds(self._means(), std, self._declared.link)
+        return Speeds(self.means(), self.deviations(), self._declared.link)
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the speeds as known now, with an interval for each mean.
@@ -117,3 +117,11 @@ class SpeedEstimator:
             low = np.minimum(np.nan_to_num(mean * shape / gammaincinv(shape, 1 - tail), nan=0.0), mean)
             high = np.nan_to_num(mean * shape / gammaincinv(shape, tail), nan=np.inf, posinf=np.inf)
         return Estimate(speeds, low, high, weight, confidence)
+
+
+def _total(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return the sum over rounds, each with its weight; most often there is one, and nothing to be summed."""
+    if weights is not None:
+        values = weights * values
+    total: FloatArray = values[0] if len(values) == 1 else values.sum(axis=0)
+    return total

@@ -31,18 +31,18 @@ def test_products_with_a_vector_are_worth_coding_there(run):
 
 
 def test_loading_is_said_where_the_size_of_a_part_is_given(run, tmp_path):
-    """50 parts of 1 MB on five workers at 10 MB/s: pulled, a worker may get all but the first of the four others."""
-    text = EXAMPLE.read_text() + "\n[costs]\nbandwidth = 1e7\n"
-    profile = tmp_path / "p.toml"
-    profile.write_text(text)
+    """10 parts of 1 MB on five workers at 10 MB/s: pulled, a worker may get all but the first of the four others."""
+    text, small, profile = EXAMPLE.read_text().replace("= 50 ", "= 10 "), tmp_path / "s.toml", tmp_path / "p.toml"
+    small.write_text(text)
+    profile.write_text(text + "\n[costs]\nbandwidth = 1e7\n")
     code, out, err = run("advise", profile, "--bytes-per-part", 1e6, "--json")
     assert (code, err) == (0, "")
     loading = {strategy["name"]: strategy["loading"] for strategy in json.loads(out)["strategies"]}
-    assert loading["pulled by 1"] == pytest.approx(4.6)
-    assert loading["uncoded, uniform"] == pytest.approx(1.0)
+    assert loading["pulled by 1"] == pytest.approx(0.6)
+    assert loading["uncoded, uniform"] == pytest.approx(0.2)
     code, out, err = run("advise", profile, "--bytes-per-part", 1e6, "--top", 2)
     assert "loading (s)" in out
-    assert "loading" not in run("advise", EXAMPLE, "--top", 2)[1]
+    assert "loading" not in run("advise", small, "--top", 2)[1]
 
 
 def test_a_record_serves_as_well_as_a_profile(run, tmp_path):

@@ -96,5 +96,5 @@ COUNTED = {"processes": CountedProcesses, "threads": CountedThreads}
 def idle(stream):
     """Wait until no chain is under way, so that all that it had loaded is unloaded."""
     inner = stream._stream
-    with inner._changed:
-        assert inner._changed.wait_for(lambda: not inner._handles, LIMIT_S)
+    with inner._out.changed:
+        assert inner._out.changed.wait_for(lambda: not inner._out.outstanding(), LIMIT_S)

@@ -209,7 +209,7 @@ def test_memory_of_a_round_is_given_back_at_its_end():
         assert driver._weights == {}
         assert driver._jobs == {}
         assert driver._finished_rounds == [] or len(driver._finished_rounds) == 1
-        assert running._handles == {}
+        assert running._out.outstanding() == []
 
 
 def test_a_vector_of_the_wrong_length_fails_the_job_with_the_reason():
@@ -245,7 +245,7 @@ def test_closing_without_waiting_frees_those_who_wait_for_deliveries():
     assert found == []
     assert handle.cancelled()
     handle.cancel()
-    assert running._broken is None
+    assert running._out.broken is None
 
 
 def test_a_job_cant_close_its_own_stream():
@@ -339,7 +339,7 @@ def test_a_callback_of_a_future_may_use_the_stream():
     seen = []
     with stream() as running:
         handle = running.submit(sum_job())
-        handle.future.add_done_callback(lambda future: seen.append(len(running._outstanding())))
+        handle.future.add_done_callback(lambda future: seen.append(len(running._out.outstanding())))
         handle.result()
     assert seen == [0]
 

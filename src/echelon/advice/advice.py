@@ -18,7 +18,7 @@ from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
 
-STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many strategies go on from there
+STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many go on, besides the best of every family
 FEW = 3  # of designs that differ little among themselves, so many are compared with the others
 COORDINATES = 1000  # of a gradient, where nobody says how large it is
 
@@ -74,10 +74,10 @@ def advise(
     laws: in place of those that the profile names.
 
     A task takes as many times a part's time as it costs in parts; of designs with as many chunks as workers, what its
-    parts take one after another. All strategies are tried on the same draws; the better ones on more of them, and those
-    of the best that have an exact law are predicted by it. Where the best is better than a simpler one by less than a
-    hundredth, the simpler one is first. Where jobs wait and workers would be idle, strategies are also tried with jobs
-    that overlap.
+    parts take one after another. All strategies are tried on the same draws; the better ones and the best of every
+    family on more of them, and those of these that have an exact law are predicted by it. Where the best is better than
+    a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be idle,
+    strategies are also tried with jobs that overlap.
 
     >>> from echelon.profile import Arrivals, Job, Worker
     >>> job = Job(critical=12, redundancy=1.0, iterations=5, arrivals=Arrivals.poisson(0.01))
@@ -129,7 +129,7 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
             dropped = _beyond_the_few(strategies, going)
             going = [i for i in going if i not in dropped]
             times = {i: found for i, found in times.items() if i not in dropped}
-        going = going[:go_on] if go_on else going
+        going = _who_go_on(strategies, going, go_on) if go_on else going
     outcomes = {
         i: outcome(profile, strategies[i], times[i], against[i], handled[i].loading(profile.costs, sizes))
         for i in times
@@ -143,6 +143,12 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
                 outcomes[i] = replace(one, gain=1 - one.iteration / outcomes[base].iteration)
     ranked = sorted(outcomes.values(), key=lambda one: (one.delay, one.iteration))
     return _simplest_first(ranked, [outcomes[i] for i in going])
+
+
+def _who_go_on(strategies: Sequence[Strategy], going: Sequence[int], most: int) -> list[int]:
+    """Return the best and the best of every family, in order: what is said of a family is as sharp as of the winner."""
+    families = {(strategies[i].family, strategies[i].by_parts): i for i in reversed(going)}
+    return [i for place, i in enumerate(going) if place < most or i in families.values()]
 
 
 def _beyond_the_few(strategies: Sequence[Strategy], going: Sequence[int]) -> set[int]:

@@ -1,7 +1,7 @@
 """When is enough enough: trackers that say, row by row, whether a slot can be recovered."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -18,8 +18,29 @@ class Tracker(Protocol):
     def received(self) -> list[int]:
         """The distinct rows taken in, in order of arrival."""
 
+    def copy(self) -> Self:
+        """Return another one that has taken in the same, and goes its own way from there."""
 
-class CountTracker:
+
+class _Seen:
+    """The rows that were taken in."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, None] = {}
+
+    @property
+    def received(self) -> list[int]:
+        """The distinct rows taken in, in order of arrival."""
+        return list(self._seen)
+
+    def copy(self) -> Self:
+        """Return another one that has taken in the same, and goes its own way from there."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _seen=self._seen.copy())
+        return made
+
+
+class CountTracker(_Seen):
     """Counts distinct rows: all that codes need of which any `threshold` rows are enough, and fewer never.
 
     Rows that are `alone` enough are the exception.
@@ -30,8 +51,8 @@ class CountTracker:
     """
 
     def __init__(self, *, rows: int, threshold: int, alone: Iterable[int] = ()) -> None:
+        super().__init__()
         self._rows, self._threshold, self._alone = range(rows), threshold, frozenset(alone)
-        self._seen: dict[int, None] = {}
         self._enough = False
 
     def add(self, row: int) -> bool:
@@ -41,25 +62,20 @@ class CountTracker:
             self._enough = self._enough or len(self._seen) >= self._threshold or row in self._alone
         return self._enough
 
-    @property
-    def received(self) -> list[int]:
-        """The distinct rows taken in, in order of arrival."""
-        return list(self._seen)
 
-
-class SpanTracker:
+class SpanTracker(_Seen):
     """Keeps an orthonormal basis of the rows received, and what of the target lies outside of it.
 
     A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, to `tolerance`.
     """
 
     def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
+        super().__init__()
         self._code, self._tolerance = code, tolerance
         self._basis = np.empty((0, code.matrix.shape[1]), dtype=code.matrix.dtype)
         self._size = float(np.linalg.norm(code.matrix, axis=1).max())
         self._outside = code.target.astype(np.result_type(code.matrix, code.target))
         self._scale = np.linalg.norm(code.target, axis=1)
-        self._seen: dict[int, None] = {}
         self._enough = bool((self._scale == 0).all())
 
     def add(self, row: int) -> bool:
@@ -80,11 +96,6 @@ class SpanTracker:
             left = np.linalg.norm(self._outside, axis=1)
             self._enough = bool((left <= self._tolerance * self._scale).all())
         return self._enough
-
-    @property
-    def received(self) -> list[int]:
-        """The distinct rows taken in, in order of arrival."""
-        return list(self._seen)
 
 
 def tracker(code: Code) -> Tracker:

@@ -173,25 +173,21 @@ class Collection:
         for slot in range(len(self.recovered)) if self.rule is None else self.rule.ending.due:
             if self.recovered[slot]:
                 continue
-            trial = self._new_tracker(slot)
-            enough = False
-            for row in self.trackers[slot].received:
-                enough = trial.add(row)
+            trial = self.trackers[slot].copy()
             coming = [at for at in held if at[0] == slot and at not in self.received]
             if self.refused[slot]:
                 # the rows that came would do but for noise: any further one is what is waited for
                 enough = bool(coming)
             else:
-                for at in coming:
-                    enough = trial.add(at[1]) or enough
+                enough = self.ready[slot] or any(trial.add(row) for _, row in coming)
+            if enough:
+                continue
             rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
             # those tried least first, so that a row which never comes is not tried for ever
-            rest.sort(key=lambda at: (self.given[at], at[1]))
-            for at in rest:
-                if enough:
-                    break
-                enough = trial.add(at[1]) or self.refused[slot]
+            for at in sorted(rest, key=lambda at: (self.given[at], at[1])):
                 wanted.append(self._task(at))
+                if trial.add(at[1]) or self.refused[slot]:
+                    break
         return wanted
 
     def missing(self, slot: int) -> list[Task]:

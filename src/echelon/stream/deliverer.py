@@ -1,38 +1,147 @@
-"""What a driver tells of, passed on to its stream and to the log."""
+"""The way out of a stream: jobs that are outstanding, and deliveries that wait to be taken, in order."""
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from threading import Condition
 
+from echelon.errors import ClusterError
 from echelon.master import Outcome
+from echelon.stream.handle import Delivery, Handle, JobFailed
+from echelon.stream.journal import Journal
 from echelon.stream.observer import Observer, RoundSeen, Running
 
 log = logging.getLogger("echelon.stream")
 
 
 class Deliverer(Observer):
-    """Tells a stream of steps and ends of jobs, and that a worker came."""
+    """Takes in what a driver tells of jobs and workers, in its thread; hands out deliveries to any other.
 
-    def __init__(
-        self,
-        stepped: Callable[[Running, bool], None],
-        ended: Callable[[Running, Outcome, str], None],
-        came: Callable[[], None],
-    ) -> None:
-        self._stepped, self._ended, self._came = stepped, ended, came
+    changed: notified of all that somebody may wait for.
+    broken: what ended the stream before its time.
+    closed: whether it was ended by the user.
+    """
+
+    def __init__(self, journal: Journal | None) -> None:
+        self.changed = Condition()
+        self.broken: BaseException | None = None
+        self.closed = False
+        self._journal = journal
+        self._handles: dict[int, Handle] = {}  # of jobs that have not ended
+        self._silent: set[int] = set()  # those that are not to be among the deliveries
+        self._ready: deque[Delivery] = deque()
         self._starved = -1
+
+    # for whoever waits for results
+
+    def expect(self, handle: Handle, *, deliver: bool) -> None:
+        """Take note of a job that comes in, and whether it is to be among the deliveries."""
+        with self.changed:
+            self.check_whole()
+            if not deliver:
+                self._silent.add(handle.number)
+            self._handles[handle.number] = handle
+
+    def add(self, delivery: Delivery) -> None:
+        """Put a delivery behind the others."""
+        with self.changed:
+            self._ready.append(delivery)
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait for a delivery, or until none is to be expected; return whether one is."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._ready or not self._awaited(), timeout_s)
+            if not self._ready:
+                self.check_whole()
+            return bool(self._ready or self._awaited())
+
+    def _awaited(self) -> bool:
+        """Return whether a job is outstanding that will be among the deliveries."""
+        return len(self._handles) > len(self._silent)
+
+    def take(self) -> Delivery | None:
+        """Return the next delivery, if one is there, marked as delivered before it leaves the queue."""
+        with self.changed:
+            if not self._ready:
+                return None
+            delivery = self._ready[0]
+            if self._journal is not None:
+                if self.closed:
+                    raise ClusterError("the stream is closed: open its journal again for what was not taken")
+                (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
+            return self._ready.popleft()
+
+    def outstanding(self) -> list[Handle]:
+        """Return the handles of all jobs that have not ended."""
+        with self.changed:
+            return list(self._handles.values())
+
+    def wait_for_all(self) -> None:
+        """Wait until no job is outstanding, or the stream broke down."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self._handles or self.broken is not None)
+
+    def drop_all(self) -> None:
+        """Forget the jobs that are outstanding, as if they had been cancelled."""
+        for handle in self._let_go():
+            handle.drop()
+
+    def break_down(self, error: BaseException) -> None:
+        """Let all jobs fail that are outstanding: there will be no results any more."""
+        for handle in self._let_go(error):
+            handle.future.set_exception(ClusterError(f"the stream broke down: {error}"))
+
+    def _let_go(self, error: BaseException | None = None) -> list[Handle]:
+        with self.changed:
+            self.broken = error or self.broken
+            left = list(self._handles.values())
+            self._handles.clear()
+            self.changed.notify_all()
+        return left
+
+    def check_whole(self) -> None:
+        """Raise if the stream broke down."""
+        if self.broken is not None:
+            what = "; what the journal holds goes on when it is opened again" if self._journal is not None else ""
+            raise ClusterError(f"the stream broke down: {self.broken}{what}") from self.broken
+
+    # what a driver tells of
 
     def stepped(self, running: Running, finished: bool) -> None:
         """A job has a new state."""
-        self._stepped(running, finished)
+        self._handles[running.number].iteration = running.iteration
+        if self._journal is not None:
+            self._journal.stepped(running.number, running.state, running.iteration, running.error, finished)
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
         """A job ended."""
-        self._ended(running, outcome, error)
+        failed = None if outcome is not Outcome.FAILED else JobFailed(f"{running.name}: {error}")
+        if self._journal is not None and outcome is Outcome.CANCELLED:
+            self._journal.dropped(running.number)
+        with self.changed:
+            handle = self._handles.pop(running.number)
+            delay = time_s - running.arrived
+            result = running.state if outcome is Outcome.DONE else None
+            delivery = Delivery(
+                handle.name, running.number, result, failed, delay, running.iteration, running.error,
+                running.messages, running.nbytes,
+            )  # fmt: skip
+            handle.iteration = running.iteration
+            if outcome is not Outcome.CANCELLED and running.number not in self._silent:
+                self._ready.append(delivery)
+            self._silent.discard(running.number)
+            self.changed.notify_all()
+        # outside of the lock: whoever waits for the future may do anything
+        if outcome is Outcome.CANCELLED:
+            handle.drop()
+        else:
+            handle.future.set_result(delivery)
+        log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delay, running.iteration)
 
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         """A worker joined."""
         log.info("worker %d (place %d) is there", worker, place)
-        self._came()
+        with self.changed:
+            self.changed.notify_all()
 
     def starved(self, job: int) -> None:
         """No worker is left for a job."""

@@ -92,8 +92,7 @@ class Pacing:
             self._set_scale(busy[0], done[0])
         self._follow_jumps(busy[0], done[0])
         self._estimator.observe(busy=busy, done=done)
-        speeds = self._estimator.speeds()
-        self._mean, self._std = speeds.mean, speeds.std
+        self._mean, self._std = self._estimator.means(), self._estimator.deviations()
 
     def _set_scale(self, busy: FloatArray, done: FloatArray) -> None:
         """Begin anew from what this round shows: all of it at first, the common scale when other work begins."""
@@ -126,6 +125,9 @@ class Pacing:
         # a single short task says little, unless it is very short
         enough = np.where(done > 1, JUMP, JUMP**3)
         far = (now > JUMP * self._mean) | ((done > 0) & (now * enough < self._mean))
+        if not far.any():
+            self._jumps[busy > 0] = 0
+            return
         self._jumps = np.where(busy > 0, np.where(far, self._jumps + 1, 0), self._jumps)
         sudden = self._jumps >= 2
         if sudden.any():

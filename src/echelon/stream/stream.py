@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from threading import Condition, Lock, Thread, current_thread
+from threading import Lock, Thread, current_thread
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +15,7 @@ from echelon import checks
 from echelon.clusters import Cluster
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob, RoundJob
-from echelon.master import Cancelled, Outcome
+from echelon.master import Cancelled
 from echelon.profile import Profile
 from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
@@ -24,7 +23,7 @@ from echelon.stream.coding import Coding
 from echelon.stream.deliverer import Deliverer
 from echelon.stream.display import Display, show
 from echelon.stream.driver import Driver
-from echelon.stream.handle import Delivery, Handle, JobFailed
+from echelon.stream.handle import Delivery, Handle
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept, Store
 from echelon.stream.observer import Observer, Running
@@ -102,14 +101,8 @@ class Stream:
         for name, path in (("journal", journal), ("record", record)):
             if path is not None and not isinstance(path, str | Path):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
-        self._changed = Condition()
-        self._handles: dict[int, Handle] = {}  # of jobs that have not ended
-        self._silent: set[int] = set()  # those that are not to be among the deliveries
-        self._ready: deque[Delivery] = deque()
         self._coding, self._entering = Coding(self.redundancy, self.seed), Lock()
         self._next = 0
-        self._closed = False
-        self._broken: BaseException | None = None
         self._journal: Journal | None = None
         self._cluster = started(cluster, workers, profile, emulate, self.seed, address, resources)
         try:
@@ -119,7 +112,8 @@ class Stream:
             pacing = Pacing(places, split, None if profile is None else profile.speeds, adapt=adapt)
             if journal is not None:
                 self._journal = Journal(Path(journal))
-            observers: list[Observer] = [Deliverer(self._stepped, self._ended, self._worker_came)]
+            self._out = Deliverer(self._journal)
+            observers: list[Observer] = [self._out]
             if record is not None:
                 names = None if profile is None else profile.names
                 observers.append(Recorder(Path(record), places, split, self.redundancy, names))
@@ -136,7 +130,7 @@ class Stream:
         self._thread = Thread(target=self._drive, name="echelon-stream", daemon=True)
         self._thread.start()
         try:
-            self._display = show(self._driver, self._outstanding, progress)
+            self._display = show(self._driver, self._out.outstanding, progress)
             if self._display is not None:
                 self._driver.watch(self._display)
             self._await_workers()
@@ -161,12 +155,13 @@ class Stream:
 
     def _await_workers(self) -> None:
         """Wait until all workers are there: a first round with only some of them would be a slow one."""
-        with self._changed:
-            there = self._changed.wait_for(
-                lambda: self._broken is not None or len(self._driver.places) >= self._cluster.workers, _START_S
+        out = self._out
+        with out.changed:
+            there = out.changed.wait_for(
+                lambda: out.broken is not None or len(self._driver.places) >= self._cluster.workers, _START_S
             )
-        if self._broken is not None:
-            raise ClusterError(f"no worker could be started: {self._broken}") from self._broken
+        if out.broken is not None:
+            raise ClusterError(f"no worker could be started: {out.broken}") from out.broken
         if not there:
             log.warning(
                 "%d of %d workers are there after %g s", len(self._driver.places), self._cluster.workers, _START_S
@@ -177,13 +172,7 @@ class Stream:
             self._driver.run()
         except BaseException as error:
             log.exception("the stream broke down")
-            with self._changed:
-                self._broken = error
-                left = list(self._handles.values())
-                self._handles.clear()
-                self._changed.notify_all()
-            for handle in left:
-                handle.future.set_exception(ClusterError(f"the stream broke down: {error}"))
+            self._out.break_down(error)
         finally:
             self._cluster.close()
 
@@ -245,14 +234,9 @@ class Stream:
             )
 
     def _check_open(self) -> None:
-        self._check_whole()
-        if self._closed:
+        self._out.check_whole()
+        if self._out.closed:
             raise ClusterError("this stream is closed: it takes no more jobs")
-
-    def _check_whole(self) -> None:
-        if self._broken is not None:
-            what = "; what the journal holds goes on when it is opened again" if self._journal is not None else ""
-            raise ClusterError(f"the stream broke down: {self._broken}{what}") from self._broken
 
     def _enter(
         self,
@@ -269,12 +253,8 @@ class Stream:
         running = Running(number, name, job, codes, decoders, state, self._driver.now(), store, iteration, error)
         handle = Handle(number, name, job.iterations, self._cancel)
         handle.iteration = iteration
-        with self._changed:
-            self._check_whole()
-            if not deliver:
-                self._silent.add(number)
-            self._next = max(self._next, number + 1)
-            self._handles[number] = handle
+        self._out.expect(handle, deliver=deliver)
+        self._next = max(self._next, number + 1)
         self._driver.order(partial(self._driver.submit, running))
         return handle
 
@@ -290,9 +270,8 @@ class Stream:
                 handle.iteration = kept.iteration
                 delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
                 handle.future.set_result(delivery)
-                with self._changed:
-                    self._next = max(self._next, kept.number + 1)
-                    self._ready.append(delivery)
+                self._next = max(self._next, kept.number + 1)
+                self._out.add(delivery)
                 handles.append(handle)
             else:
                 store = Store(kept.number, self._planned(kept.job))
@@ -309,8 +288,8 @@ class Stream:
 
         Each is yielded once, to whichever loop asks first. With a journal, it is marked as delivered just before.
         """
-        while self._ready_or_nothing(None):
-            delivery = self._take()
+        while self._out.wait(None):
+            delivery = self._out.take()
             if delivery is not None:
                 yield delivery
 
@@ -319,72 +298,10 @@ class Stream:
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
         # only the waiting is done in another thread, and in short turns: who stops iterating loses nothing
-        while await asyncio.to_thread(self._ready_or_nothing, _TURN_S):
-            delivery = self._take()
+        while await asyncio.to_thread(self._out.wait, _TURN_S):
+            delivery = self._out.take()
             if delivery is not None:
                 yield delivery
-
-    def _ready_or_nothing(self, timeout_s: float | None) -> bool:
-        """Wait for a delivery, or until none is to be expected; return whether one is."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._ready or not self._awaited(), timeout_s)
-            if not self._ready:
-                self._check_whole()
-            return bool(self._ready or self._awaited())
-
-    def _awaited(self) -> bool:
-        """Return whether a job is outstanding that will be among the deliveries."""
-        return len(self._handles) > len(self._silent)
-
-    def _take(self) -> Delivery | None:
-        """Return the next delivery, if one is there, marked as delivered before it leaves the queue."""
-        with self._changed:
-            if not self._ready:
-                return None
-            delivery = self._ready[0]
-            if self._journal is not None:
-                if self._closed:
-                    raise ClusterError("the stream is closed: open its journal again for what was not taken")
-                (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
-            return self._ready.popleft()
-
-    def _worker_came(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _outstanding(self) -> list[Handle]:
-        with self._changed:
-            return list(self._handles.values())
-
-    def _ended(self, running: Running, outcome: Outcome, error: str) -> None:
-        """Take in the end of a job; in the driver's thread."""
-        failed = None if outcome is not Outcome.FAILED else JobFailed(f"{running.name}: {error}")
-        if self._journal is not None and outcome is Outcome.CANCELLED:
-            self._journal.dropped(running.number)
-        with self._changed:
-            handle = self._handles.pop(running.number)
-            delay = self._driver.now() - running.arrived
-            result = running.state if outcome is Outcome.DONE else None
-            delivery = Delivery(
-                handle.name, running.number, result, failed, delay, running.iteration, running.error,
-                running.messages, running.nbytes,
-            )  # fmt: skip
-            handle.iteration = running.iteration
-            if outcome is not Outcome.CANCELLED and running.number not in self._silent:
-                self._ready.append(delivery)
-            self._silent.discard(running.number)
-            self._changed.notify_all()
-        # outside of the lock: whoever waits for the future may do anything
-        if outcome is Outcome.CANCELLED:
-            handle.drop()
-        else:
-            handle.future.set_result(delivery)
-        log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delay, running.iteration)
-
-    def _stepped(self, running: Running, finished: bool) -> None:
-        self._handles[running.number].iteration = running.iteration
-        if self._journal is not None:
-            self._journal.stepped(running.number, running.state, running.iteration, running.error, finished)
 
     # the end
 
@@ -392,15 +309,14 @@ class Stream:
         """Wait for all jobs that are outstanding, or with ``wait=False`` drop them; then stop all workers."""
         if current_thread() is self._thread:
             raise ClusterError("a job's own code can't close the stream that runs it")
-        with self._changed:
-            while wait and self._handles and self._broken is None:
-                self._changed.wait()
+        if wait:
+            self._out.wait_for_all()
         with self._entering:
-            if self._closed:
+            if self._out.closed:
                 return
-            self._closed = True
+            self._out.closed = True
         with ExitStack() as ends:
-            ends.callback(self._drop_all)
+            ends.callback(self._out.drop_all)
             if self._journal is not None:
                 ends.callback(self._journal.close)
             if self._display is not None:
@@ -411,15 +327,7 @@ class Stream:
             self._driver.stop()
             self._thread.join()
         if wait:
-            self._check_whole()
-
-    def _drop_all(self) -> None:
-        with self._changed:
-            left = list(self._handles.values())
-            self._handles.clear()
-            self._changed.notify_all()
-        for handle in left:
-            handle.drop()
+            self._out.check_whole()
 
     def __enter__(self) -> "Stream":
         return self
