@@ -10,11 +10,13 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from echelon.clusters import mpi_link
+from echelon.clusters import mpi_link, mpi_worker
 from echelon.errors import ClusterError
 from echelon.stream import Journal
 from tests.clusters.kinds import ONE_KIND
@@ -231,3 +233,17 @@ def test_without_mpi4py_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(ClusterError, match=r"pip install 'echelon\[mpi\]'"):
         mpi_link.library()
+
+
+def test_what_is_under_way_is_helped_on_until_it_has_left_or_for_a_while(monkeypatch):
+    monkeypatch.setattr(mpi_worker, "_NUDGE_S", 0.0)
+    answers = iter([False, False, True, "not asked"])
+    link = SimpleNamespace(leaving=Event(), flush=lambda: next(answers))
+    link.leaving.set()
+    mpi_worker._see_off(link)
+    assert next(answers) == "not asked"
+    assert not link.leaving.is_set()
+    monkeypatch.setattr(mpi_worker, "_GLIMPSE_S", 0.0)
+    link.flush = lambda: False
+    mpi_worker._see_off(link)
+    assert link.leaving.is_set(), "it is looked after again later"

@@ -74,6 +74,7 @@ class Link:
 
     tolerant: whether the launcher lets the others go on after a rank died.
     lost: ranks that died.
+    leaving: set when something was sent that has not left at once.
     """
 
     def __init__(self, mpi: ModuleType) -> None:
@@ -87,6 +88,7 @@ class Link:
         self.tolerant = _tolerant()
         self.lost: set[int] = set()
         self.lock = RLock()
+        self.leaving = Event()
         self.streams = LEAVE  # the tag of the last stream that was opened
         self.user: Any = None  # the cluster that is open
         # the other rank, the request, the memory it uses
@@ -109,6 +111,8 @@ class Link:
             for buffer in buffers:
                 for piece in _pieces(memoryview(buffer)):
                     self._start(self._beside, rank, _BUFFER, piece)
+            if self._under_way and not self.leaving.is_set():
+                self.leaving.set()
 
     def post(self, rank: int, tag: int, frame: Any) -> None:
         """Send a frame that is short enough for MPI to take it as it is; waits only if the other side is far behind."""

@@ -20,6 +20,7 @@ from echelon.clusters.base import Attached, Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience, Places
 from echelon.clusters.pace import Pace
+from echelon.errors import ClusterError
 
 INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
 FOLLOWS = 0  # the offset of a payload that follows its frame
@@ -28,6 +29,7 @@ OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
 _ALL = 1 << 62  # a round after all rounds
 _FOREVER_S = 3600.0
 _GLIMPSE_S = 0.5  # how often a thread looks whether the program has ended while a part goes on
+_NUDGE_S = 1e-3  # how often it lets bytes move that are under way
 _GLANCE_S = 2e-4  # how often to look for orders in the middle of a lane: where ranks share processors, a look yields
 
 
@@ -64,13 +66,21 @@ def _say_goodbye(link: Link) -> None:
 
 
 def _watch(link: Link, inbox: "Inbox") -> None:
-    """End this rank from a thread of its own if the program has ended, or the master died, and a part goes on."""
-    since = None
+    """Do from a thread of its own, while a part goes on, what must not wait for its end.
+
+    Large messages leave: between hosts, MPI moves their bytes only when it is called. And this rank ends if the program
+    has ended, or the master died.
+    """
+    since, looked = None, time.monotonic()
     while True:
-        time.sleep(_GLIMPSE_S)
+        moving = link.leaving.wait(_GLIMPSE_S)
         try:
-            over = link.told_to_leave()
-        except link.mpi.Exception:
+            if moving:
+                _see_off(link)
+            if time.monotonic() - looked < _GLIMPSE_S:
+                continue
+            looked, over = time.monotonic(), link.told_to_leave()
+        except (link.mpi.Exception, ClusterError):
             os._exit(1)
         if not over:
             since = None
@@ -80,6 +90,17 @@ def _watch(link: Link, inbox: "Inbox") -> None:
             _say_goodbye(link)
             link.mpi.Finalize()
             os._exit(0)
+
+
+def _see_off(link: Link) -> None:
+    """Call MPI again and again until all that was sent has left, for a glimpse's time at most."""
+    link.leaving.clear()
+    end = time.monotonic() + _GLIMPSE_S
+    while not link.flush():
+        if time.monotonic() > end:
+            link.leaving.set()
+            return
+        time.sleep(_NUDGE_S)
 
 
 class Order:
