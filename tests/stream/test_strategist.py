@@ -90,20 +90,14 @@ def test_costs_of_the_profile_are_kept_when_speeds_have_changed(asked):
     assert asked[0].costs == costs
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """Give the list of bytes, of a message and the state, that advice was asked for with."""
-    sizes = []
+def test_bytes_that_are_known_before_a_job_runs_are_advised_with(monkeypatch):
+    told = []
 
     def noted(profile, **more):
-        sizes.append((more["bytes_per_message"], more["bytes_of_state"]))
+        told.append((more["bytes_per_message"], more["bytes_of_state"]))
         return advise(profile, **more)
 
     monkeypatch.setattr(strategist, "advise", noted)
-    return sizes
-
-
-def test_bytes_that_are_known_before_a_job_runs_are_advised_with(told):
     chooser = Strategist(STEADY, Pacing(2, "theorem2", STEADY.speeds), seed=1)
     job = ec.LinearJob(
         matrix=np.ones((24, 5), dtype=np.float32), update=lambda old, new: new, state=np.ones(5), parts=6, iterations=1
@@ -112,17 +106,6 @@ def test_bytes_that_are_known_before_a_job_runs_are_advised_with(told):
     chooser.plan(sum_job())
     state = getattr(sum_job().state, "nbytes", 0)
     assert told == [(4 * 4, 5 * 8), (0, state)]  # four numbers of four bytes a block, and a state of five of eight
-
-
-@pytest.mark.parametrize("costs", [ec.Costs(), ec.Costs(bandwidth=1e6)])
-def test_the_first_sum_of_a_kind_shows_how_large_its_messages_are_where_that_matters(told, costs):
-    profile = dataclasses.replace(VARIED, costs=costs)
-    with ec.Stream("threads", profile=profile, emulate=VARIED, strategy="auto", adapt=False) as stream:
-        for seed in range(3):
-            np.testing.assert_allclose(stream.submit(sum_job(seed)).result(LIMIT_S), sum_result(seed), rtol=1e-9)
-    state = sum_job().state.nbytes
-    message = np.size(sum_result()) * 8
-    assert told == ([(0, state)] if costs == ec.Costs() else [(0, state), (message, state)])
 
 
 def test_plans_that_a_job_can_not_run_are_passed_over(monkeypatch):

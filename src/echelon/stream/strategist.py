@@ -9,10 +9,8 @@ import numpy as np
 from echelon.advice import advise
 from echelon.arrays import FloatArray
 from echelon.jobs import IterativeJob, LinearJob, RoundJob
-from echelon.master import Outcome
-from echelon.profile import Arrivals, Costs, Job, Profile, Worker
+from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import CodedPlan
-from echelon.stream.observer import Observer, Running
 from echelon.stream.pacing import Pacing
 
 log = logging.getLogger("echelon.stream")
@@ -21,11 +19,11 @@ CHANGED = 1.3  # how much a speed must have changed for advice to be asked for a
 _LEAST_SPREAD = 1e-3  # of a mean, where nothing was seen to vary
 
 
-class Strategist(Observer):
+class Strategist:
     """Asks for advice when the first job of a size comes, and again when workers are no longer what they were.
 
     profile: what is known of the workers beforehand; without, the first job runs by the stream's redundancy and shows
-    their speeds. Where it tells what messages cost, a first sum of its kind also shows how large they are.
+    their speeds.
     """
 
     def __init__(self, profile: Profile | None, pacing: Pacing, seed: int) -> None:
@@ -33,13 +31,7 @@ class Strategist(Observer):
         self._profile, self._pacing, self._seed = profile, pacing, seed
         # by work, parts and bytes: speeds then, the plan, and whether jobs are to overlap
         self._known: dict[tuple[str, int, float, float], tuple[FloatArray, CodedPlan, bool]] = {}
-        self._messages: dict[tuple[type, int, float], float] = {}  # bytes of one, as jobs of a kind have shown
         self._lock = Lock()
-
-    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
-        """A job ended, and its messages were so large."""
-        if running.messages:
-            self._messages.setdefault(_kind(running.job), running.nbytes / running.messages)
 
     def plan(self, job: IterativeJob) -> CodedPlan | None:
         """Return the plan that a job is to run by, or None for the stream's own way; may take seconds."""
@@ -50,7 +42,7 @@ class Strategist(Observer):
         with self._lock:
             work = "linear" if job.stacked else "gradient"
             means = self._pacing.means.copy()
-            message, state = self._size(job), _bytes_of_state(job)
+            message, state = _sizes(job)
             kind = work, job.parts, message, state
             if kind not in self._known or _changed(self._known[kind][0], means):
                 advice = advise(
@@ -63,14 +55,6 @@ class Strategist(Observer):
                 self._known[kind] = means, plan, best.strategy.overlap
             _, plan, self.overlap = self._known[kind]
             return plan
-
-    def _size(self, job: IterativeJob) -> float:
-        """Return the bytes of a message: a block of a product with a vector, or what a sum like this one has sent."""
-        if isinstance(job, LinearJob):
-            return float(job.matrix.shape[0] / job.parts * job.matrix.dtype.itemsize)
-        if self._profile is None or self._profile.costs == Costs():
-            return 0.0  # bytes cost nothing
-        return self._messages.get(_kind(job), 0.0)
 
     def _seen(self, job: IterativeJob) -> Profile:
         """Return the workers as they are believed to be now."""
@@ -89,13 +73,15 @@ class Strategist(Observer):
         return Profile(described, workers)
 
 
-def _bytes_of_state(job: IterativeJob) -> float:
-    return float(getattr(job.state, "nbytes", 0))
+def _sizes(job: IterativeJob) -> tuple[float, float]:
+    """Return the bytes of a message and of the state, as far as they are known before a job runs.
 
-
-def _kind(job: IterativeJob) -> tuple[type, int, float]:
-    """Return what jobs have in common whose messages are taken to be of one size."""
-    return type(job), job.parts, _bytes_of_state(job)
+    A message is a block of a product with a vector; what a sum's parts are is only seen when they come.
+    """
+    state = float(getattr(job.state, "nbytes", 0))
+    if not isinstance(job, LinearJob):
+        return 0.0, state
+    return job.matrix.shape[0] / job.parts * job.matrix.dtype.itemsize, state
 
 
 def _changed(before: FloatArray, now: FloatArray) -> bool:

@@ -49,9 +49,8 @@ class Stream:
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
     split: how rows are shared out, a name of `SPLITS`.
     strategy: "auto" lets each job without a plan of its own run by what `echelon.advice` finds best for these workers,
-        as the profile describes them or as earlier jobs showed them; it is asked again when they have changed, or when
-        a first sum has shown how large its messages are, where the profile says what bytes cost. Redundancy
-        and split then play no part. Advice takes seconds, once for jobs of a kind and size.
+        as the profile describes them or as earlier jobs showed them; it is asked again when they have changed.
+        Redundancy and split then play no part. Advice takes seconds, once for jobs of a kind and size.
     adapt: whether the split follows the workers' speeds.
     overlap: whether workers for whom a round has nothing more begin the first iteration of the next job, if one waits;
         jobs are still delivered in order. A round may then have to wait for workers that are at a part of the next job,
@@ -118,11 +117,9 @@ class Stream:
             if record is not None:
                 names = None if profile is None else profile.names
                 observers.append(Recorder(Path(record), places, split, self.redundancy, names))
-            self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
-            if self._strategist is not None:
-                observers.append(self._strategist)
             self._driver = Driver(self._cluster, pacing, observers, patience=patience_s)
             self._driver.overlap, self._overlap = bool(overlap), overlap
+            self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
         except BaseException:
             self._cluster.close()
             if self._journal is not None:
