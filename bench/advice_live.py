@@ -3,7 +3,7 @@
 A strategy runs so many rounds that their mean is that of the long run within a sampling error of SHARP. Emulated
 workers sleep, so several long runs go on at once, in pieces of LONGEST_S; short ones, which the start of others would
 disturb, go on alone. What a worker takes for its j-th task of a round is drawn from the seed of the cluster and the
-piece, the worker and the round: strategies see the same times, as many rounds of them as each is given.
+piece, the worker and the round: strategies whose pieces are as many see the same times.
 """
 
 import sys
@@ -144,8 +144,12 @@ def _ran() -> list[tuple[Emulated, list[_Run]]]:
             now = [(emulated, run) for emulated, some in runs for run in some if run.long == (at_once > 1)]
             for _, run in now:
                 run.start(pool)
-            for emulated, run in now:
-                print(f"  {emulated.name}, {emulated.work}, {run.outcome.name}: {run.live:.4f} s", file=sys.stderr)
+            try:
+                for emulated, run in now:
+                    print(f"  {emulated.name}, {emulated.work}, {run.outcome.name}: {run.live:.4f} s", file=sys.stderr)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     return runs
 
 
@@ -167,8 +171,9 @@ def _chosen(emulated: Emulated, seed: int) -> tuple[Profile, list[Outcome]]:
     runnable = [one for one in advice.ranked if one.strategy.job in (None, job) and not one.strategy.by_parts]
     plain = next(one for one in runnable if one.name == BASELINE)
     runnable = [one for one in runnable if one is plain or not _same(one, plain)]
-    listed = [advice.best_for(job)]
-    assert listed[0] in runnable
+    best = advice.best_for(job)
+    assert not best.strategy.by_parts, best.name
+    listed = [plain if _same(best, plain) else best]
     for family in ("uncoded", "pull", "copies", "coded"):
         of_family = [one for one in runnable if one.strategy.family == family]
         listed += [one for one in sorted(of_family, key=lambda one: one.interval[1])[:1] if one not in listed]

@@ -240,10 +240,10 @@ def test_what_is_under_way_is_helped_on_until_it_has_left_or_for_a_while(monkeyp
     answers = iter([False, False, True, "not asked"])
     link = SimpleNamespace(leaving=Event(), flush=lambda: next(answers))
     link.leaving.set()
-    mpi_worker._see_off(link)
+    mpi_worker._help_on(link)
     assert next(answers) == "not asked"
     assert not link.leaving.is_set()
     monkeypatch.setattr(mpi_worker, "_GLIMPSE_S", 0.0)
     link.flush = lambda: False
-    mpi_worker._see_off(link)
+    mpi_worker._help_on(link)
     assert link.leaving.is_set(), "it is looked after again later"

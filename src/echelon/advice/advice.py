@@ -146,9 +146,12 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
 
 
 def _who_go_on(strategies: Sequence[Strategy], going: Sequence[int], most: int) -> list[int]:
-    """Return the best and the best of every family, in order: what is said of a family is as sharp as of the winner."""
-    families = {(strategies[i].family, strategies[i].by_parts): i for i in reversed(going)}
-    return [i for place, i in enumerate(going) if place < most or i in families.values()]
+    """Return the best and the best of every family, in order: what is said of a family is as sharp as of the winner.
+
+    Designs in chunks, and what only some jobs can run, are families of their own.
+    """
+    kinds = [(strategies[i].family, strategies[i].by_parts, strategies[i].job) for i in going]
+    return [i for place, i in enumerate(going) if place < most or kinds.index(kinds[place]) == place]
 
 
 def _beyond_the_few(strategies: Sequence[Strategy], going: Sequence[int]) -> set[int]:

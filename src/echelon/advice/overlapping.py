@@ -22,18 +22,18 @@ MATTERS = 0.01  # share of an iteration, or a delay, below which one strategy is
 def overlapping(profile: Profile, laws: Sequence[Delay], ranked: Sequence[Outcome], seed: int) -> list[Outcome]:
     """Return, of each family's best that can be simulated so, what is expected where jobs overlap, if that is a gain.
 
-    Only those are tried that may come out before all others. Two streams that begin with an empty queue are compared,
-    on the same draws: what is saved in the long run is rather more. What messages and rounds take beside computing is
-    left out of that share. Where jobs are so long that a stream of them would take long to simulate, little can be
-    saved, and nothing is tried.
+    Only those are tried that may come out before the best of all. Two streams that begin with an empty queue are
+    compared, on the same draws: what is saved in the long run is rather more. What messages and rounds take beside
+    computing is left out of that share. Where jobs are so long that a stream of them would take long to simulate,
+    little can be saved, and nothing is tried.
     """
     job, found, tried = profile.job, list[Outcome](), set[str]()
-    least = min(one.delay for one in ranked if one.strategy.job is None)
+    best = next(one for one in ranked if one.strategy.job is None)
     for one in sorted(ranked, key=lambda one: one.interval[1]):  # of some only few rounds were seen: luck is no merit
         family = one.strategy.family
-        if family in tried or not np.isfinite(one.delay) or _load(one, job) < LOAD:
+        if family in tried or not np.isfinite(one.delay) or _busy(one, job) < LOAD:
             continue
-        if _at_best(one, job) > (1 - MATTERS) * least:
+        if _at_best(one, job) > (1 - MATTERS) * best.delay:
             continue
         plan = (one.strategy.lighter or one.strategy.plan)()
         jobs = STEPS // (job.iterations * (len(plan.pooled) + len(plan.lanes)))
@@ -47,7 +47,7 @@ def overlapping(profile: Profile, laws: Sequence[Delay], ranked: Sequence[Outcom
     return found
 
 
-def _load(one: Outcome, job: Job) -> float:
+def _busy(one: Outcome, job: Job) -> float:
     """Return the share of all time that a job is in service."""
     return one.iteration * job.iterations / job.arrivals.mean
 
@@ -57,7 +57,7 @@ def _at_best(one: Outcome, job: Job) -> float:
 
     The time in service is shorter by that, and the time in the queue as Pollaczek and Khinchine have it.
     """
-    left, load, service = 1 - 1 / job.iterations, _load(one, job), one.iteration * job.iterations
+    left, load, service = 1 - 1 / job.iterations, _busy(one, job), one.iteration * job.iterations
     return left * service + (one.delay - service) * left**2 * (1 - load) / (1 - left * load)
 
 

@@ -74,7 +74,7 @@ class Link:
 
     tolerant: whether the launcher lets the others go on after a rank died.
     lost: ranks that died.
-    leaving: set when something was sent that has not left at once.
+    leaving: set when large buffers were sent, which may leave only while somebody calls MPI.
     """
 
     def __init__(self, mpi: ModuleType) -> None:
@@ -111,7 +111,7 @@ class Link:
             for buffer in buffers:
                 for piece in _pieces(memoryview(buffer)):
                     self._start(self._beside, rank, _BUFFER, piece)
-            if self._under_way and not self.leaving.is_set():
+            if buffers and self._under_way:
                 self.leaving.set()
 
     def post(self, rank: int, tag: int, frame: Any) -> None:

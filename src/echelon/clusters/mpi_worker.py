@@ -29,7 +29,7 @@ OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
 _ALL = 1 << 62  # a round after all rounds
 _FOREVER_S = 3600.0
 _GLIMPSE_S = 0.5  # how often a thread looks whether the program has ended while a part goes on
-_NUDGE_S = 1e-3  # how often it lets bytes move that are under way
+_NUDGE_S = 1e-3  # how often it lets bytes move that are under way, for a glimpse's time at most
 _GLANCE_S = 2e-4  # how often to look for orders in the middle of a lane: where ranks share processors, a look yields
 
 
@@ -46,12 +46,16 @@ def serve(link: Link) -> NoReturn:
                 MpiWorker(link, inbox, order.stream, pickle.loads(memoryview(order.frame)[1:])).run()
         _say_goodbye(link)
     except BaseException:
-        # its death is what the others are to learn, and no exit handler may wait for them
-        if MASTER not in link.lost:
-            traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+        _die(link)
     raise SystemExit(0)
+
+
+def _die(link: Link) -> NoReturn:
+    """End this rank by the error at hand: its death is what the others are to learn, and no exit handler may wait."""
+    if MASTER not in link.lost:
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _say_goodbye(link: Link) -> None:
@@ -76,12 +80,12 @@ def _watch(link: Link, inbox: "Inbox") -> None:
         moving = link.leaving.wait(_GLIMPSE_S)
         try:
             if moving:
-                _see_off(link)
+                _help_on(link)
             if time.monotonic() - looked < _GLIMPSE_S:
                 continue
             looked, over = time.monotonic(), link.told_to_leave()
         except (link.mpi.Exception, ClusterError):
-            os._exit(1)
+            _die(link)
         if not over:
             since = None
         elif since != inbox.looks:
@@ -92,7 +96,7 @@ def _watch(link: Link, inbox: "Inbox") -> None:
             os._exit(0)
 
 
-def _see_off(link: Link) -> None:
+def _help_on(link: Link) -> None:
     """Call MPI again and again until all that was sent has left, for a glimpse's time at most."""
     link.leaving.clear()
     end = time.monotonic() + _GLIMPSE_S

@@ -45,6 +45,7 @@ class Deliverer(Observer):
         """Put a delivery behind the others."""
         with self.changed:
             self._ready.append(delivery)
+            self.changed.notify_all()
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait for a delivery, or until none is to be expected; return whether one is."""
@@ -92,7 +93,8 @@ class Deliverer(Observer):
 
     def _let_go(self, error: BaseException | None = None) -> list[Handle]:
         with self.changed:
-            self.broken = error or self.broken
+            if error is not None:
+                self.broken = error
             left = list(self._handles.values())
             self._handles.clear()
             self.changed.notify_all()
