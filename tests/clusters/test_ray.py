@@ -318,7 +318,7 @@ OWN = textwrap.dedent(
     cluster.close()
     end = time.monotonic() + 20
     while ours() and time.monotonic() < end:
-        pass
+        time.sleep(0.05)
     print("left:", len(ours()))
     print("threads:", threading.active_count() - before)
     print("folders:", int(os.path.exists(folder)))

@@ -105,8 +105,8 @@ def test_what_is_no_journal_is_refused(tmp_path):
 @pytest.mark.parametrize("cluster", KINDS)
 def test_after_kill_9_at_any_moment_nothing_is_lost_and_nothing_delivered_twice(tmp_path, cluster):
     path, log = tmp_path / "journal", tmp_path / "log"
-    # a Ray of one's own takes five seconds to start
-    pauses = np.random.default_rng(1).uniform(0.0, 0.25, 2 if cluster == "ray" else 6).tolist()
+    kills = 1 if cluster == "ray" else 6  # a Ray of one's own takes five seconds to start
+    pauses = np.random.default_rng(1).uniform(0.0, 0.25, kills).tolist()
     killed = 0
     for pause in [*pauses, None]:
         program = subprocess.Popen(
@@ -123,7 +123,7 @@ def test_after_kill_9_at_any_moment_nothing_is_lost_and_nothing_delivered_twice(
                 program.wait()
                 killed += 1
         program.stdout.close()
-    assert killed >= 2
+    assert killed >= min(2, kills)
     logged = [int(line) for line in log.read_text().split()]
     assert logged == sorted(set(logged)), "delivered twice, or out of order"
     journal = Journal(path)

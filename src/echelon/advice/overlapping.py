@@ -14,7 +14,7 @@ from echelon.seeds import generators
 from echelon.simulation.overlapped import Overlapped
 
 LOAD = 0.2  # share of all time that a job is in service, below which hardly any waits
-STEPS, SEEDS = 12_000, 40  # rows handed out one after another in a simulated stream, for all seeds at once
+STEPS, SEEDS = 6_000, 40  # rows handed out one after another in a simulated stream, for all seeds at once
 JOBS = (15, 300)  # a stream is so long at least, and at most
 MATTERS = 0.01  # share of an iteration, or a delay, below which one strategy is as good as another
 
