@@ -62,13 +62,13 @@ def test_the_best_stays_first_where_overlapping_is_better_by_less_than_a_hundred
     assert any(one.strategy.overlap for one in advice.ranked)
 
 
-@pytest.mark.parametrize("iterations", [1, 2, 5])
+@pytest.mark.parametrize("iterations", [1, 4])
 def test_no_stream_that_overlaps_is_quicker_than_one_whose_first_iterations_are_free(iterations):
-    """By how much simulated streams are quicker, against the bound by which strategies are left out; 200 seeds."""
+    """By how much simulated streams are quicker, against the bound by which strategies are left out; 100 seeds."""
     profile = busy(0.18 / iterations, iterations=iterations)
     alone = named(advise(profile))["uncoded, uniform"]
     plan = alone.strategy.plan()
-    seen = [simulate(plan, profile, jobs=200, seeds=200, seed=3, overlap=overlap).delay for overlap in (True, False)]
+    seen = [simulate(plan, profile, jobs=100, seeds=100, seed=3, overlap=overlap).delay for overlap in (True, False)]
     bound = overlapping._at_best(alone, profile.job) / alone.delay
     assert bound < seen[0].mean / seen[1].mean < 1
 

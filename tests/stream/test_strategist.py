@@ -159,13 +159,16 @@ def test_an_unknown_strategy_is_refused():
         ec.Stream("threads", workers=2, strategy="best")
 
 
-def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise():
+def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise(monkeypatch):
     job = Job(critical=12, redundancy=1.0, iterations=2, arrivals=Arrivals.poisson(90.0))
     crowded = Profile(job, [Worker(f"w{p}", mean=1e-3, std=5e-4) for p in range(3)])
-    assert advise(crowded).best.strategy.overlap
+    advice, asked = advise(crowded), []
+    assert advice.best.strategy.overlap
+    monkeypatch.setattr(strategist, "advise", lambda profile, **more: asked.append(profile) or advice)
     for said, done in ((None, True), (False, False), (True, True)):
         with ec.Stream("threads", profile=crowded, emulate=crowded, strategy="auto", overlap=said) as stream:
             handles = [stream.submit(sum_job(seed, iterations=2)) for seed in range(4)]
             for seed, handle in enumerate(handles):
                 np.testing.assert_allclose(handle.result(LIMIT_S), sum_result(seed, iterations=2), rtol=1e-9)
             assert stream._driver.overlap is done
+    assert [profile.job for profile in asked] == [job] * 3
