@@ -18,12 +18,12 @@ def small(**changes) -> tuple[ec.Plan, ec.Profile]:
 
 
 @pytest.mark.parametrize("rule", ["theorem2", "uniform"])
-@pytest.mark.parametrize("purge", [True, False])
-def test_example_2_agrees_with_its_prediction_within_its_own_interval(example2, rule, purge):
-    """200 streams of 1000 jobs from an empty queue, at 99 %; the unstable case by its service time."""
+@pytest.mark.parametrize(("purge", "seeds"), [(True, 200), (False, 50)])
+def test_example_2_agrees_with_its_prediction_within_its_own_interval(example2, rule, purge, seeds):
+    """Streams of 1000 jobs from an empty queue, at 99 %; the unstable case by its service time."""
     plan = ec.schemes.any_k(ec.split_rows(example2, rule).counts, 50)
     exact = ec.predict(plan, example2, purge=purge)
-    seen = ec.simulate(plan, example2, jobs=1000, seeds=200, seed=1, purge=purge)
+    seen = ec.simulate(plan, example2, jobs=1000, seeds=seeds, seed=1, purge=purge)
     assert exact.service_mean in seen.service
     if exact.stable:
         assert exact.delay in seen.delay
