@@ -1,5 +1,7 @@
 """Corrupt messages are found and named; clean ones are not accused."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,10 @@ def arcs(rows, load):
     return (np.arange(rows)[None, :] - np.arange(rows)[:, None]) % rows < load
 
 
-CODES = {
-    "mds": lambda: mds(parts=12, rows=18, rng=np.random.default_rng(1)),
-    "reed_solomon": lambda: reed_solomon(arcs(16, 7)),
-    "cyclic": lambda: cyclic(rows=14, load=6, rng=np.random.default_rng(1)),
+CODES = {  # made when first asked for, and once: to choose a good parity takes a while
+    "mds": cache(lambda: mds(parts=12, rows=18, rng=np.random.default_rng(1))),
+    "reed_solomon": cache(lambda: reed_solomon(arcs(16, 7))),
+    "cyclic": cache(lambda: cyclic(rows=14, load=6, rng=np.random.default_rng(1))),
 }
 
 
