@@ -35,13 +35,12 @@ def mds(*, parts: int, rows: int, rng: Generator, parity: str = "auto") -> Code:
     rivals = [PARITIES[name](parts, spare, rng) for name in names]
     if "random" in names:
         rivals += [PARITIES["random"](parts, spare, rng) for _ in range(_DRAWS - 1)]
-    patterns = list(_losses(rows, spare, rng))
-    noise = [max(_noise(rival, lost) for lost in patterns) for rival in rivals]
-    if not np.isfinite(min(noise)):
+    best = _least_noisy(rivals, [_Pattern(parts, spare, lost) for lost in _losses(rows, spare, rng)])
+    if best is None:
         raise ArgumentError(
             f"parity: {parity!r} is not allowed for {parts} parts and {rows} rows; it can't be inverted"
         )
-    return _code(rivals[int(np.argmin(noise))])
+    return _code(best)
 
 
 def _code(parity: FloatArray) -> Code:
@@ -65,17 +64,37 @@ def _losses(rows: int, spare: int, rng: Generator) -> Iterator[IntArray]:
         yield rng.choice(rows, spare, replace=False)
 
 
-def _noise(parity: FloatArray, lost: IntArray) -> float:
-    """Return the largest norm of the weights that recover a lost part."""
-    spare, parts = parity.shape
-    gone = lost[lost < parts]
-    if not len(gone):
-        return 1.0
-    kept = np.setdiff1d(np.arange(parts), gone)
-    left = np.setdiff1d(np.arange(spare), lost[lost >= parts] - parts)
-    small = parity[np.ix_(left, gone)]
-    if np.linalg.cond(small) > 1e12:
-        return float("inf")
-    solve = np.linalg.pinv(small)
-    weights = np.concatenate([solve, -solve @ parity[np.ix_(left, kept)]], axis=1)
-    return float(np.linalg.norm(weights, axis=1).max())
+class _Pattern:
+    """Which parts are gone and which are kept, and which parity rows are left, as many as parts are gone."""
+
+    def __init__(self, parts: int, spare: int, lost: IntArray) -> None:
+        there = np.ones(parts + spare, dtype=bool)
+        there[lost] = False
+        self.gone = lost[lost < parts]
+        self.kept, self.left = np.flatnonzero(there[:parts]), np.flatnonzero(there[parts:])
+
+    def noise(self, parity: FloatArray) -> float:
+        """Return the largest norm of the weights that recover a lost part."""
+        if not len(self.gone):
+            return 1.0
+        rows = parity[self.left]
+        left, sizes, right = np.linalg.svd(rows[:, self.gone])
+        if sizes[0] > 1e12 * sizes[-1]:
+            return float("inf")
+        solve = right.T @ (left.T / sizes[:, None])
+        weights = np.concatenate([solve, -solve @ rows[:, self.kept]], axis=1)
+        return float(np.linalg.norm(weights, axis=1).max())
+
+
+def _least_noisy(rivals: list[FloatArray], patterns: list[_Pattern]) -> FloatArray | None:
+    """Return the parity whose noise is the least in the worst of the patterns, if there is one that is finite."""
+    best, least = None, float("inf")
+    for rival in rivals:
+        worst = 0.0
+        for pattern in patterns:
+            worst = max(worst, pattern.noise(rival))
+            if worst >= least:
+                break  # another one is better already
+        else:
+            best, least = rival, worst
+    return best
