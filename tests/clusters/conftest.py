@@ -1,7 +1,10 @@
-"""A local Ray for the tests that ask for one: it takes seconds to start, so they share it, and one cluster on it."""
+"""Clusters of every kind, and a local Ray: it takes seconds to start, so tests share it, and one cluster on it."""
 
 import pytest
 
+from echelon.clusters import CLUSTERS
+from tests.clusters import works
+from tests.clusters.kinds import KINDS
 from tests.clusters.lent import Lent
 
 
@@ -31,3 +34,25 @@ def lent_ray(local_ray):
 
     yield lend
     cluster.close()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    if request.param == "ray":
+        request.getfixturevalue("local_ray")
+    return request.param
+
+
+@pytest.fixture
+def cluster(kind, request):
+    # processes of Ray take long to start, so tests use the same ones again
+    made = request.getfixturevalue("lent_ray")() if kind == "ray" else CLUSTERS[kind](3)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gate(tmp_path):
+    made = works.Gate(tmp_path)
+    yield made
+    made.close()

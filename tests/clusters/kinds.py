@@ -5,7 +5,10 @@ The workers of `mpi` are started with the program, by mpiexec: tests/clusters/te
 
 import os
 
+import pytest
+
 from echelon.clusters import CLUSTERS
 
 ONE_KIND = "ECHELON_TEST_CLUSTER"
 KINDS = [os.environ[ONE_KIND]] if ONE_KIND in os.environ else sorted(set(CLUSTERS) - {"mpi"})
+NO_SUCCESSORS = pytest.mark.skipif(KINDS == ["mpi"], reason="a rank that died has no successor")

@@ -29,7 +29,7 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 LIMIT_S = 100.0
 ROOT_TOO = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-CONFORMANCE = "tests/clusters/test_conformance.py"
+CONFORMANCE = ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py"]
 
 
 def mpiexec(ranks, *program, tolerant=False, **environment):
@@ -68,7 +68,7 @@ def no_rank_is_left(marker):
 
 def test_ranks_conform():
     """All of the conformance tests but those that kill: a rank has no successor, so each of these needs a run."""
-    passed, skipped, left = pytest_on_ranks(4, CONFORMANCE, "-k", "not killed and not gone")
+    passed, skipped, left = pytest_on_ranks(4, *CONFORMANCE, "-k", "not killed and not gone")
     assert passed >= 30
     assert skipped == 1, "only a newcomer's test has nothing to test"
     assert left == 3, "the tests that kill are run below"
@@ -76,7 +76,7 @@ def test_ranks_conform():
 
 @pytest.mark.parametrize("name", ["killed_worker_is_reported", "gone"])
 def test_ranks_conform_when_one_is_killed(name):
-    assert pytest_on_ranks(4, CONFORMANCE, "-k", name, tolerant=True)[:2] == (1, 0)
+    assert pytest_on_ranks(4, *CONFORMANCE, "-k", name, tolerant=True)[:2] == (1, 0)
 
 
 def test_all_kinds_of_jobs_run_on_ranks():

@@ -20,7 +20,7 @@ from echelon.plan import Task
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.seeds import place_generator
 from tests.clusters import works
-from tests.clusters.test_conformance import LIMIT_S, Desk, tasks
+from tests.clusters.desk import LIMIT_S, Desk, tasks
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="worker processes need Linux")
 

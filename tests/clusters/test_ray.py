@@ -15,7 +15,7 @@ from echelon.clusters import Down, Message
 from echelon.clusters.ray import RayCluster
 from echelon.errors import ArgumentError, ClusterError
 from tests.clusters import works
-from tests.clusters.test_conformance import LIMIT_S, Desk, tasks
+from tests.clusters.desk import LIMIT_S, Desk, tasks
 from tests.stream.jobs import linear_job, linear_result, normalised, sum_job, sum_result
 from tests.stream.test_blocks import by_block, residuals, step
 
@@ -277,7 +277,7 @@ def test_a_ray_of_our_own_is_on_the_loopback_and_ends_with_the_cluster():
 
 OWN = textwrap.dedent(
     """
-    import glob, os, threading, time
+    import contextlib, glob, os, select, threading
     from echelon.clusters import CLUSTERS, Up
 
     def ours():
@@ -316,9 +316,9 @@ OWN = textwrap.dedent(
     print(*listening([os.getpid(), *ours()]))
     cluster.close()
     cluster.close()
-    end = time.monotonic() + 20
-    while ours() and time.monotonic() < end:
-        time.sleep(0.05)
+    for pid in ours():
+        with contextlib.suppress(ProcessLookupError):  # it has ended by now
+            select.select([os.pidfd_open(int(pid))], [], [], 20)
     print("left:", len(ours()))
     print("threads:", threading.active_count() - before)
     print("folders:", int(os.path.exists(folder)))

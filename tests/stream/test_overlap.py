@@ -201,8 +201,8 @@ def product(state, found):
 def test_jobs_of_all_kinds_one_after_another_give_what_they_give_alone(cluster):
     plans = {0: None, 1: pull(workers=4, parts=4, copies=2), 2: multi_message(workers=4, load=2, clusters=2, order=1)}
     with Stream(cluster, emulate=one_slow(3), redundancy=1.4, split="uniform", overlap=True) as stream:
-        made = []
-        for seed in range(12):
+        came, made = Came(stream), []
+        for seed in range(24):
             size = {"chunks": 4, "iterations": 1 + seed % 3}
             if seed % 4 == 3:
                 made.append((linear_job(seed, iterations=2), linear_result(seed, iterations=2)))
@@ -212,6 +212,7 @@ def test_jobs_of_all_kinds_one_after_another_give_what_they_give_alone(cluster):
         for handle, (_, expected) in zip(handles, made, strict=True):
             np.testing.assert_allclose(handle.result(), expected, rtol=1e-9)
         assert [delivery.number for delivery in stream.deliveries()] == [handle.number for handle in handles]
+    assert came.messages
 
 
 def test_a_job_that_can_t_be_computed_fails_in_its_own_turn():

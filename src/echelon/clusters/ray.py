@@ -8,7 +8,6 @@ dies is replaced, at the same place and under a new number; what it occupies is 
 import contextlib
 import logging
 import os
-import pickle
 import signal
 import sys
 import time
@@ -24,7 +23,8 @@ import numpy as np
 from echelon import checks, trees
 from echelon.clusters import blas_threads, frames, ray_session, shipping
 from echelon.clusters.base import Down, Message, Report, Trouble, Up
-from echelon.clusters.pace import Pace, paces
+from echelon.clusters.pace import paces
+from echelon.clusters.ray_actor import RayActor, actor_class
 from echelon.clusters.ray_worker import LANE, LENGTH, LOAD, OVER, STOP, UNLOAD, Shipped, unship
 from echelon.errors import ClusterError
 from echelon.plan import Task
@@ -47,61 +47,11 @@ _EARLY = 3  # deaths in a row, before it was ready, after which a place is fille
 _SLOWEST_S = 30.0
 
 
-def _actor() -> Any:
-    """Return the class of actors. It travels whole: its constructor sets the stage before anything is imported."""
-
-    class EchelonWorker:
-        def __init__(self, environment: dict[str, str], path: list[str], pace: Pace | None) -> None:
-            import os
-            import sys
-
-            os.environ.update(environment)
-            sys.path.extend(entry for entry in path if entry not in sys.path and os.path.exists(entry))
-            import ray
-
-            from echelon.clusters.ray_worker import RayWorker
-
-            where = f"{ray.get_runtime_context().get_node_id()} {ray.util.get_node_ip_address()}"
-            self._worker = RayWorker(where, pace, ray.get)
-
-        @ray.method(concurrency_group="orders", num_returns=0)  # type: ignore[untyped-decorator]
-        def order(self, data: bytes, references: list[Any] = []) -> None:  # noqa: B006
-            self._worker.order(data, references)
-
-        @ray.method(concurrency_group="messages", num_returns="streaming")  # type: ignore[untyped-decorator]
-        def messages(self, most: int) -> Any:
-            yield from self._worker.messages(most)
-
-    return ray.remote(concurrency_groups={"orders": 1, "messages": 1}, max_restarts=0)(EchelonWorker)
-
-
 @dataclass(frozen=True, slots=True)
 class _Gone:
     """What a reader says of an actor that is dead."""
 
     reason: str
-
-
-class _Handle:
-    """An actor as the driver sees it."""
-
-    def __init__(self, number: int, place: int, actor: Any) -> None:
-        self.number, self.place, self.actor = number, place, actor
-        self.order = actor.order
-        self.up = False
-        self.gone = False  # nobody listens any more
-        self.pid, self.node = 0, ""
-        self.round = 0
-        self.tasks: deque[tuple[int, int]] = deque()  # of that round, which no message has come from
-        self.thread: Thread | None = None
-
-    def tell(self, *order: Any, references: Sequence[Any] = ()) -> None:
-        """Send an order; to an actor that is dead it goes nowhere."""
-        data = pickle.dumps(order, protocol=5)
-        if references:
-            self.order.remote(data, list(references))
-        else:
-            self.order.remote(data)
 
 
 class RayCluster:
@@ -135,8 +85,8 @@ class RayCluster:
         self._environment = dict.fromkeys(blas_threads.NAMES, str(checks.whole("threads", threads, least=1, most=4096)))
         occupied = sum(request.get("num_cpus", 0.0) for request in wanted or [])
         self._closed = False
-        self._inbox: Queue[tuple[_Handle, Any] | None] = Queue()
-        self._handles: dict[int, _Handle] = {}
+        self._inbox: Queue[tuple[RayActor, Any] | None] = Queue()
+        self._handles: dict[int, RayActor] = {}
         self._works: dict[int, Any] = {}
         self._state: tuple[int, int, Shipped | None, list[Any]] = (0, 0, None, [])
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
@@ -152,7 +102,7 @@ class RayCluster:
             self.workers = len(wanted)
             self._deaths = [0] * self.workers  # in a row, by place
             self._group, self._bundles = ray_session.reserve(wanted, apart=resources == "node", wait_s=start_s)
-            self._actor = _actor()
+            self._actor = actor_class()
             for place in range(self.workers):
                 self._spawn(place)
         except BaseException:
@@ -168,7 +118,7 @@ class RayCluster:
                 self._group, placement_group_bundle_index=self._bundles[place]
             )
         actor = self._actor.options(**options).remote(self._environment, [*filter(None, sys.path)], self._paces[place])
-        handle = _Handle(self._next, place, actor)
+        handle = RayActor(self._next, place, actor)
         self._handles[handle.number] = handle
         self._next += 1
         for key, reference in self._works.items():
@@ -176,7 +126,7 @@ class RayCluster:
         handle.thread = Thread(target=self._read, args=(handle,), name=f"echelon-ray-{handle.number}", daemon=True)
         handle.thread.start()
 
-    def _read(self, handle: _Handle) -> None:
+    def _read(self, handle: RayActor) -> None:
         """Pass on what a worker yields, until it is dead; in a thread of its own."""
         try:
             while not handle.gone:
@@ -186,7 +136,7 @@ class RayCluster:
         except Exception as error:
             self._inbox.put((handle, _Gone(f"can't be listened to: {error!r}")))
 
-    def _read_items(self, handle: _Handle, items: Any) -> None:
+    def _read_items(self, handle: RayActor, items: Any) -> None:
         while not handle.gone:
             if not ray.wait([items], timeout=_LOOK_S, fetch_local=False)[0]:
                 continue
@@ -199,7 +149,7 @@ class RayCluster:
                     break
             del reference
 
-    def _lose(self, handle: _Handle, reason: str) -> list[Report]:
+    def _lose(self, handle: RayActor, reason: str) -> list[Report]:
         del self._handles[handle.number]
         handle.gone = True
         with contextlib.suppress(RayError, ValueError):  # it may only be out of reach, or its thread dead
@@ -320,7 +270,7 @@ class RayCluster:
             if reports or (end is not None and time.monotonic() >= end):
                 return reports
 
-    def _report(self, handle: _Handle, item: Any, reports: list[Report]) -> None:
+    def _report(self, handle: RayActor, item: Any, reports: list[Report]) -> None:
         if handle.gone:
             return
         if isinstance(item, _Gone):
@@ -342,13 +292,13 @@ class RayCluster:
             head, segments = item
             reports.append(self._message(handle, head, segments))
 
-    def _frame(self, handle: _Handle, frame: bytes) -> Report:
+    def _frame(self, handle: RayActor, frame: bytes) -> Report:
         if frame[0] == frames.RESULT:
             return self._message(handle, frame, None)
         handle.tasks.clear()
         return Trouble(handle.number, *frames.unpack_raised(frame))
 
-    def _message(self, handle: _Handle, frame: bytes, segments: Any) -> Message:
+    def _message(self, handle: RayActor, frame: bytes, segments: Any) -> Message:
         round, slot, row, seconds, form, _, at = frames.unpack_result(frame)
         if round == handle.round:
             with contextlib.suppress(ValueError):  # purged or stopped

@@ -9,7 +9,8 @@ from echelon.simulation.simulate import simulate
 from echelon.simulation.spans import complete_by_span
 from echelon.simulation.stream import CONFIDENCE, Interval, StreamResult, simulate_law, simulate_stream
 from echelon.simulation.timeline import Timeline, timeline
-from echelon.simulation.virtual import NeverEnds, VirtualCluster, VirtualResult
+from echelon.simulation.virtual import NeverEnds, VirtualCluster
+from echelon.simulation.virtual_result import VirtualResult
 
 __all__ = [
     "CONFIDENCE",

@@ -46,6 +46,7 @@ from echelon.master import (
 from echelon.master.invariants import Watcher
 from echelon.plan import Plan, Task
 from echelon.simulation.faults import Cancel, Crash, Faults, Incident, Join, MasterCrash, Partition, Raise, Slowdown
+from echelon.simulation.virtual_result import Ended, VirtualResult
 
 Planner = Callable[[int, int], Plan]  # job and number of workers to a plan
 Times = Callable[[int, int], float]  # place and round to the time of the next task, per unit of cost
@@ -86,34 +87,6 @@ class _Worker:
     alive: bool = True
     cut: bool = False
     slow: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A job that ended: when, how, and why where it failed."""
-
-    job: int
-    time: float
-    outcome: Outcome
-    error: str
-
-
-@dataclass(slots=True)
-class VirtualResult:
-    """What happened.
-
-    ended: the end of every job, in order.
-    rounds: (job, round, start, end) of every round that ended well.
-    recovered: (round, slot, rows) whenever the master thought that rows were enough.
-    starved: how often no worker was left.
-    crashes: how often the master died.
-    """
-
-    ended: list[Ended] = field(default_factory=list)
-    rounds: list[tuple[int, int, float, float]] = field(default_factory=list)
-    recovered: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
-    starved: int = 0
-    crashes: int = 0
 
 
 class VirtualCluster:

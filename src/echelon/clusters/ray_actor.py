@@ -1,0 +1,60 @@
+"""An actor of Ray that is a worker: its class, and what the driver knows of one."""
+
+import pickle
+from collections import deque
+from collections.abc import Sequence
+from threading import Thread
+from typing import Any
+
+from echelon.clusters.pace import Pace
+
+
+def actor_class() -> Any:
+    """Return the class of actors. It travels whole: its constructor sets the stage before anything is imported."""
+    import ray  # here, so that whoever misses Ray is told so by the cluster
+
+    class EchelonWorker:
+        def __init__(self, environment: dict[str, str], path: list[str], pace: Pace | None) -> None:
+            import os
+            import sys
+
+            os.environ.update(environment)
+            sys.path.extend(entry for entry in path if entry not in sys.path and os.path.exists(entry))
+            import ray
+
+            from echelon.clusters.ray_worker import RayWorker
+
+            where = f"{ray.get_runtime_context().get_node_id()} {ray.util.get_node_ip_address()}"
+            self._worker = RayWorker(where, pace, ray.get)
+
+        @ray.method(concurrency_group="orders", num_returns=0)  # type: ignore[untyped-decorator]
+        def order(self, data: bytes, references: list[Any] = []) -> None:  # noqa: B006
+            self._worker.order(data, references)
+
+        @ray.method(concurrency_group="messages", num_returns="streaming")  # type: ignore[untyped-decorator]
+        def messages(self, most: int) -> Any:
+            yield from self._worker.messages(most)
+
+    return ray.remote(concurrency_groups={"orders": 1, "messages": 1}, max_restarts=0)(EchelonWorker)
+
+
+class RayActor:
+    """An actor as the driver sees it."""
+
+    def __init__(self, number: int, place: int, actor: Any) -> None:
+        self.number, self.place, self.actor = number, place, actor
+        self.order = actor.order
+        self.up = False
+        self.gone = False  # nobody listens any more
+        self.pid, self.node = 0, ""
+        self.round = 0
+        self.tasks: deque[tuple[int, int]] = deque()  # of that round, which no message has come from
+        self.thread: Thread | None = None
+
+    def tell(self, *order: Any, references: Sequence[Any] = ()) -> None:
+        """Send an order; to an actor that is dead it goes nowhere."""
+        data = pickle.dumps(order, protocol=5)
+        if references:
+            self.order.remote(data, list(references))
+        else:
+            self.order.remote(data)
