@@ -5,7 +5,7 @@ READY := .venv/.ready
 RIVALS := .venv/.rivals
 SECONDS ?= 60
 
-.PHONY: help demo test test-hosts check docs bench bench-compare chaos reproduce clean
+.PHONY: help demo test test-hosts check docs bench bench-compare chaos planted reproduce clean
 
 help:
 	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
@@ -15,7 +15,8 @@ help:
 	@echo "make docs       build the documentation, warnings as errors; leaves it in build/docs/"
 	@echo "make bench      measure speed, side by side with references; updates docs/results.md"
 	@echo "make bench-compare the same jobs by echelon, Ray, Dask and torch on emulated clusters; updates docs/results.md"
-	@echo "make chaos      the master under seeded faults in virtual time, for SECONDS (60) seconds"
+	@echo "make chaos      whole streams under seeded faults in virtual time, for SECONDS (60) seconds"
+	@echo "make planted    bugs planted one at a time, and what of the tests catches each; updates docs/results.md"
 	@echo "make reproduce  figures, tables and claims of the papers; updates docs/results.md"
 	@echo "make clean      remove what the commands above made"
 
@@ -55,6 +56,9 @@ bench-compare: $(RIVALS)
 
 chaos: $(READY)
 	@$(BIN)/python -m bench.chaos --seconds $(SECONDS)
+
+planted: $(READY)
+	@$(BIN)/python -m bench.planted --results docs/results.md
 
 reproduce: $(READY)
 	@$(BIN)/python -m bench.reproduce --out build/reproduce --results docs/results.md

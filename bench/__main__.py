@@ -20,6 +20,7 @@ from bench import (
     products,
     stream_speed,
     torch_training,
+    virtual_live,
 )
 from bench.results import replace_section, section
 
@@ -40,6 +41,7 @@ REPORTS = {
     "Live: Ray and MPI": engines.report,
     "Live: several jobs at once": overlap_live.report,
     "Live: advice": advice_live.report,
+    "Live and in virtual time": virtual_live.report,
 }
 
 

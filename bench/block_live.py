@@ -76,26 +76,34 @@ def _update(weights: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return weights - STEP / 1797 * gradient
 
 
-def _measured(sizes: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the times of all rounds, and the largest difference to the weights of one process."""
+def _data() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits  # not at the top: workers import this module for its functions
 
     digits = load_digits()
-    pixels, classes = digits.data / 16.0, np.eye(CLASSES)[digits.target]
-    chunks = [(pixels[i::WORKERS], classes[i::WORKERS]) for i in range(WORKERS)]
-    job = ec.BlockJob(
+    return digits.data / 16.0, np.eye(CLASSES)[digits.target]
+
+
+def job(plan: ec.schemes.CodedPlan, iterations: int) -> ec.BlockJob:
+    """Return the training of the classifier by some blocks."""
+    pixels, classes = _data()
+    return ec.BlockJob(
         partial=_by_block,
         prepare=_residuals,
         update=_update,
         state=np.zeros((FEATURES, CLASSES)),
-        chunks=chunks,
-        plan=ec.schemes.block_coordinate(WORKERS, sizes),
-        iterations=ITERATIONS,
+        chunks=[(pixels[i::WORKERS], classes[i::WORKERS]) for i in range(WORKERS)],
+        plan=plan,
+        iterations=iterations,
     )
+
+
+def _measured(sizes: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the times of all rounds, and the largest difference to the weights of one process."""
+    pixels, classes = _data()
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         with ec.Stream(emulate=_profile(), adapt=False, record=path) as stream:
-            result = stream.submit(job).result()
+            result = stream.submit(job(ec.schemes.block_coordinate(WORKERS, sizes), ITERATIONS)).result()
         rounds = read_record(path).rounds[1:]  # in the first one workers import what they need
     plain = np.zeros((FEATURES, CLASSES))
     for _ in range(ITERATIONS):

@@ -1,29 +1,35 @@
-"""CONTRIBUTING.md, followed to the letter: its file and its one line, in a copy of the package."""
+"""CONTRIBUTING.md, followed to the letter: its files and their one line each, in a copy of the package."""
 
 import re
 import shutil
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 
+CASES = {  # the example's place on the page, its file, the start of the registry, tests, and how many must run
+    "weibull": (0, "delays", "DELAYS: dict[str, type[Delay]] = {\n", "tests/delays/test_conformance.py", 10),
+    "pinned": (2, "clusters", "CLUSTERS: dict[str, Kind] = {\n", "tests/clusters/test_conformance.py", 30),
+}
 
-def test_the_law_in_contributing_passes_the_conformance_suite(tmp_path):
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_examples_of_the_page_pass_the_conformance_suite(name, tmp_path):
+    at, package, start, tests, least = CASES[name]
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    law, line = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
+    source, line = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[at : at + 2]
     assert line.count("\n") == 1
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    folder = tmp_path / "src" / "echelon" / "delays"
-    (folder / "weibull.py").write_text(law, encoding="utf-8")
+    for part in ("src", "tests", "examples"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    folder = tmp_path / "src" / "echelon" / package
+    (folder / f"{name}.py").write_text(source, encoding="utf-8")
     registry = (folder / "__init__.py").read_text(encoding="utf-8")
-    start = "DELAYS: dict[str, type[Delay]] = {\n"
     assert registry.count(start) == 1
     (folder / "__init__.py").write_text(registry.replace(start, start + line), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/delays/test_conformance.py"]
     run = subprocess.run(
-        [*command, "-k", "weibull", "-rA"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests, "-k", name, "-rA"],
         cwd=tmp_path,
         env={"PYTHONPATH": f"{tmp_path / 'src'}:{tmp_path}", "PATH": ""},
         capture_output=True,
@@ -31,4 +37,5 @@ def test_the_law_in_contributing_passes_the_conformance_suite(tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count("[weibull]") >= 10
+    passed = re.findall(rf"^PASSED .*\[.*{name}.*\]", run.stdout, re.MULTILINE)
+    assert len(passed) >= least

@@ -121,34 +121,6 @@ def test_confidence_lies_between_zero_and_one(example2, confidence):
         SpeedEstimator(example2.speeds).estimate(confidence)
 
 
-def test_the_closed_loop_finds_the_split_of_the_true_speeds(example2):
-    """Declared: all workers alike. After some plans the iterations are as quick as with known speeds, to 3 %."""
-    alike = example2.with_speeds(ec.Speeds(np.full(5, 0.08), np.full(5, 0.08), example2.speeds.link))
-    seen = ec.closed_loop(alike, example2, plans=25, rounds=80, memory=2000)
-    known = ec.predict(ec.schemes.any_k(ec.split_rows(example2).counts, 50), example2).iteration_mean
-    assert seen.iteration_mean[0] > 1.4 * known
-    assert seen.iteration_mean[-10:].mean() < 1.03 * known
-    np.testing.assert_allclose(seen.estimates[-1], example2.speeds.mean, rtol=0.25)
-    assert seen.counts.shape == (25, 5)
-
-
-def test_the_closed_loop_follows_a_worker_that_slows_down_fourfold(example2):
-    slowed = example2.with_speeds(
-        ec.Speeds(example2.speeds.mean * [1, 4, 1, 1, 1], example2.speeds.std * [1, 4, 1, 1, 1], example2.speeds.link)
-    )
-    seen = ec.closed_loop(example2, lambda i: example2 if i < 10 else slowed, plans=25, rounds=40, memory=300)
-    known = ec.predict(ec.schemes.any_k(ec.split_rows(slowed).counts, 50), slowed).iteration_mean
-    assert seen.iteration_mean[10] > 1.3 * known
-    assert seen.iteration_mean[-8:].mean() < 1.05 * known
-    assert seen.counts[-1, 1] < seen.counts[9, 1] / 2
-
-
-def test_the_loop_refuses_a_truth_with_other_workers(example2):
-    job = example2.job
-    with pytest.raises(ValueError, match="truth: 1 workers; must be 5"):
-        ec.closed_loop(example2, ec.Profile(job, example2.workers[:1]))
-
-
 def test_counts_may_be_unsigned():
     declared = ec.Speeds(np.ones(1), np.ones(1), np.zeros(1))
     signed, unsigned = SpeedEstimator(declared, memory=2.0), SpeedEstimator(declared, memory=2.0)
@@ -156,16 +128,6 @@ def test_counts_may_be_unsigned():
     signed.observe(busy=np.ones((3, 1)), done=done)
     unsigned.observe(busy=np.ones((3, 1)), done=done.astype(np.uint8))
     assert signed.estimate().speeds.mean == unsigned.estimate().speeds.mean
-
-
-def test_the_loop_may_search_whole_splits_whatever_law_was_declared():
-    workers = [
-        ec.Worker("a", mean=0.1, std=0.1, law="shifted_exponential"),
-        ec.Worker("b", mean=0.2, std=0.2, law="shifted_exponential"),
-    ]
-    job = ec.Job(critical=20, redundancy=1.2, iterations=1, arrivals=ec.Arrivals.poisson(0.01))
-    profile = ec.Profile(job, workers)
-    assert ec.closed_loop(profile, profile, plans=6, rounds=20, rule="best").counts.shape == (6, 2)
 
 
 def test_a_spread_far_beyond_the_mean_gives_wide_intervals_and_no_warning():

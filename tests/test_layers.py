@@ -27,7 +27,7 @@ LAYERS = [
     {"splits", "theory", "codes", "delays", "estimate"},
     {"plan", "profile_toml"},
     {"profile"},
-    {"linalg", "seeds", "trees"},
+    {"linalg", "seeds", "trees", "closing"},
     {"checks"},
     {"arrays"},
     {"errors"},
@@ -113,3 +113,46 @@ def test_import_pulls_in_no_plotting_command_line_or_engine_package():
     )
     heavy = {"matplotlib", "typer", "rich", "simpy", "numba", "scipy.optimize", "scipy.stats", "scipy.signal"} | ENGINES
     assert not loaded & heavy
+
+
+STREAM = """
+import sys
+from echelon import Stream
+Stream
+early = set(sys.modules)
+from echelon import SumJob
+job = SumJob(partial=lambda w, x: x * w, update=lambda w, total: total, state=1.0, chunks=[1.0, 2.0], iterations=2)
+with Stream(CLUSTER, workers=1) as stream:
+    assert stream.submit(job).result() == 9.0
+print(*(name.split(".")[1] for name in early | set(sys.modules) if name.startswith("echelon.")))
+"""
+STUDY = {
+    "advice",
+    "theory",
+    "blocks",
+    "papers",
+    "simulation",
+    "prediction",
+    "optimise",
+    "tune",
+    "chain_search",
+    "plots",
+}
+
+
+@pytest.mark.parametrize("cluster", ["threads", "processes", "virtual"])
+def test_a_stream_that_runs_a_job_loads_nothing_of_the_study_half(cluster):
+    code = STREAM.replace("CLUSTER", repr(cluster))
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert {"stream", "clusters", "master"} <= loaded
+    assert not loaded & STUDY
+
+
+def test_time_is_read_only_by_clusters_and_by_who_waits_or_measures():
+    """The driver, the master and the evaluators read no clock: the cluster has one."""
+    for path in MODULES:
+        if "time" in {imported.split(".")[0] for imported in imports(path)}:
+            assert unit(path) in MAY_NAME_TIME_AND_FILES
+            assert path.name not in ("driver.py", "turning.py", "deliverer.py", "pacing.py", "journal.py", "record.py")

@@ -21,10 +21,12 @@ def test_public_names_change_only_on_purpose():
         "Handle",
         "Job",
         "JobFailed",
+        "JournalError",
         "LinearJob",
         "MatmulStream",
         "NoClosedForm",
         "NotDecodable",
+        "Observer",
         "Plan",
         "Prediction",
         "Profile",
@@ -43,7 +45,6 @@ def test_public_names_change_only_on_purpose():
         "algorithm1",
         "best_code",
         "blocks",
-        "closed_loop",
         "clusters",
         "code_grid",
         "codes",
@@ -66,7 +67,6 @@ def test_public_names_change_only_on_purpose():
         "splits",
         "stragglers",
         "theory",
-        "timeline",
         "write_profile",
     ]
 

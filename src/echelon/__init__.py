@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ClusterError,
         CorruptMessages,
         EchelonError,
+        JournalError,
         NoClosedForm,
         NotDecodable,
         ProfileError,
@@ -51,165 +52,63 @@ if TYPE_CHECKING:
     from echelon.products import MatmulStream
     from echelon.profile import Arrivals, Costs, Job, Profile, Speeds, Worker
     from echelon.schemes import split_rows
-    from echelon.simulation import (
-        ChainResult,
-        CompletionResult,
-        StreamResult,
-        simulate_chain,
-        simulate_law,
-    )
-    from echelon.simulation.closed_loop import closed_loop
+    from echelon.simulation import ChainResult, CompletionResult, StreamResult, simulate_chain, simulate_law
     from echelon.simulation.simulate import simulate
-    from echelon.simulation.timeline import timeline
     from echelon.splits import Split
-    from echelon.stream import Delivery, Handle, JobFailed, Stream
+    from echelon.stream import Delivery, Handle, JobFailed, Observer, Stream
     from echelon.tune import algorithm1, best_code, code_grid
 
 __version__ = "0.1.0"
 
 # imported when first asked for: `import echelon` and `echelon --help` load nothing else
-_LATER = {
-    "Advice": "echelon.advice",
-    "ArgumentError": "echelon.errors",
-    "Arrivals": "echelon.profile",
-    "BlockJob": "echelon.jobs",
-    "ChainResult": "echelon.simulation",
-    "ChainSearch": "echelon.chain_search",
-    "ClusterError": "echelon.errors",
-    "CompletionPrediction": "echelon.prediction",
-    "CompletionResult": "echelon.simulation",
-    "CorruptMessages": "echelon.errors",
-    "Costs": "echelon.profile",
-    "Delivery": "echelon.stream",
-    "DesignSearch": "echelon.optimise",
-    "EchelonError": "echelon.errors",
-    "Handle": "echelon.stream",
-    "Job": "echelon.profile",
-    "JobFailed": "echelon.stream",
-    "LinearJob": "echelon.jobs",
-    "MatmulStream": "echelon.products",
-    "NoClosedForm": "echelon.errors",
-    "NotDecodable": "echelon.errors",
-    "Plan": "echelon.plan",
-    "Prediction": "echelon.prediction",
-    "Profile": "echelon.profile",
-    "ProfileError": "echelon.errors",
-    "Slot": "echelon.plan",
-    "SpeedEstimator": "echelon.estimate",
-    "Speeds": "echelon.profile",
-    "Split": "echelon.splits",
-    "Stream": "echelon.stream",
-    "StreamResult": "echelon.simulation",
-    "SumJob": "echelon.jobs",
-    "Task": "echelon.plan",
-    "Worker": "echelon.profile",
-    "add_until_stable": "echelon.pool",
-    "advise": "echelon.advice",
-    "algorithm1": "echelon.tune",
-    "best_code": "echelon.tune",
-    "blocks": "echelon.blocks",
-    "closed_loop": "echelon.simulation",
-    "clusters": "echelon.clusters",
-    "code_grid": "echelon.tune",
-    "codes": "echelon.codes",
-    "delays": "echelon.delays",
-    "jobs": "echelon.jobs",
-    "linear_operator": "echelon.operators",
-    "master": "echelon.master",
-    "optimise_chain": "echelon.chain_search",
-    "optimise_multi_message": "echelon.optimise",
-    "plan_law": "echelon.prediction",
-    "predict": "echelon.prediction",
-    "products": "echelon.products",
-    "read_profile": "echelon.files",
-    "schemes": "echelon.schemes",
-    "simulate": "echelon.simulation",
-    "simulate_chain": "echelon.simulation",
-    "simulate_law": "echelon.simulation",
-    "simulation": "echelon.simulation",
-    "split_rows": "echelon.schemes",
-    "splits": "echelon.splits",
-    "stragglers": "echelon.stragglers",
-    "theory": "echelon.theory",
-    "timeline": "echelon.simulation",
-    "write_profile": "echelon.files",
+_MODULES = (
+    "blocks", "clusters", "codes", "delays", "jobs", "master", "products", "schemes", "simulation", "splits",
+    "stragglers", "theory",
+)  # fmt: skip
+_NAMES = {
+    "advice": "Advice advise",
+    "chain_search": "ChainSearch optimise_chain",
+    "errors": "ArgumentError ClusterError CorruptMessages EchelonError JournalError "
+    "NoClosedForm NotDecodable ProfileError",
+    "estimate": "SpeedEstimator",
+    "files": "read_profile write_profile",
+    "jobs": "BlockJob LinearJob SumJob",
+    "operators": "linear_operator",
+    "optimise": "DesignSearch optimise_multi_message",
+    "plan": "Plan Slot Task",
+    "pool": "add_until_stable",
+    "prediction": "CompletionPrediction Prediction plan_law predict",
+    "products": "MatmulStream",
+    "profile": "Arrivals Costs Job Profile Speeds Worker",
+    "schemes": "split_rows",
+    "simulation": "ChainResult CompletionResult StreamResult simulate simulate_chain simulate_law",
+    "splits": "Split",
+    "stream": "Delivery Handle JobFailed Observer Stream",
+    "tune": "algorithm1 best_code code_grid",
 }
+_LATER = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"echelon.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'echelon' has no attribute {name!r}")
-    module = import_module(_LATER[name])
-    return module if name == _LATER[name].split(".")[1] else getattr(module, name)
+    return getattr(import_module(f"echelon.{_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__
 
 
 __all__ = [
-    "Advice",
-    "ArgumentError",
-    "Arrivals",
-    "BlockJob",
-    "ChainResult",
-    "ChainSearch",
-    "ClusterError",
-    "CompletionPrediction",
-    "CompletionResult",
-    "CorruptMessages",
-    "Costs",
-    "Delivery",
-    "DesignSearch",
-    "EchelonError",
-    "Handle",
-    "Job",
-    "JobFailed",
-    "LinearJob",
-    "MatmulStream",
-    "NoClosedForm",
-    "NotDecodable",
-    "Plan",
-    "Prediction",
-    "Profile",
-    "ProfileError",
-    "Slot",
-    "SpeedEstimator",
-    "Speeds",
-    "Split",
-    "Stream",
-    "StreamResult",
-    "SumJob",
-    "Task",
-    "Worker",
-    "add_until_stable",
-    "advise",
-    "algorithm1",
-    "best_code",
-    "blocks",
-    "closed_loop",
-    "clusters",
-    "code_grid",
-    "codes",
-    "delays",
-    "jobs",
-    "linear_operator",
-    "master",
-    "optimise_chain",
-    "optimise_multi_message",
-    "plan_law",
-    "predict",
-    "products",
-    "read_profile",
-    "schemes",
-    "simulate",
-    "simulate_chain",
-    "simulate_law",
-    "simulation",
-    "split_rows",
-    "splits",
-    "stragglers",
-    "theory",
-    "timeline",
-    "write_profile",
-]
+    "Advice", "ArgumentError", "Arrivals", "BlockJob", "ChainResult", "ChainSearch", "ClusterError",
+    "CompletionPrediction", "CompletionResult", "CorruptMessages", "Costs", "Delivery", "DesignSearch",
+    "EchelonError", "Handle", "Job", "JobFailed", "JournalError", "LinearJob", "MatmulStream", "NoClosedForm",
+    "NotDecodable", "Observer", "Plan", "Prediction", "Profile", "ProfileError", "Slot", "SpeedEstimator",
+    "Speeds", "Split", "Stream", "StreamResult", "SumJob", "Task", "Worker", "add_until_stable", "advise",
+    "algorithm1", "best_code", "blocks", "clusters", "code_grid", "codes", "delays", "jobs", "linear_operator",
+    "master", "optimise_chain", "optimise_multi_message", "plan_law", "predict", "products", "read_profile",
+    "schemes", "simulate", "simulate_chain", "simulate_law", "simulation", "split_rows", "splits", "stragglers",
+    "theory", "write_profile",
+]  # fmt: skip

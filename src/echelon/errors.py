@@ -5,7 +5,8 @@
     │   └── ProfileError  the profile: a file or a worker that can't be meant as written
     ├── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
     ├── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
-    ├── ClusterError      the machine: workers can't be started, or can't be had here
+    ├── ClusterError      the machine: workers can't be started, or are not available here
+    ├── JournalError      the disk: a journal can't be written; its stream ends, and goes on when it is opened again
     └── CorruptMessages   the workers: messages contradict each other, and which of them are wrong can't be told
 
 Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
@@ -37,4 +38,8 @@ class CorruptMessages(EchelonError):
 
 
 class ClusterError(EchelonError):
-    """Workers can't be started, or can't be had on this machine."""
+    """Workers can't be started, or are not available on this machine."""
+
+
+class JournalError(EchelonError):
+    """A journal can't be written any more, so its stream can't promise anything."""

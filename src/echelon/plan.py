@@ -7,6 +7,7 @@ plan has an `Ending` of its own.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +53,7 @@ class Task:
     cost: float = 1.0
 
 
+AHEAD = 1 << 20  # slots numbered from here on are the next job's: work ahead, for who has nothing else to do
 TIES = 1e-9  # share by which a wait for stragglers is longer than it says: what comes at its very end counts
 
 
@@ -110,6 +112,7 @@ class Plan:
     lanes: tuple[tuple[Task, ...], ...]
     ending: Ending | None
     pool: Pool | None
+    codes: ClassVar[tuple[Any, ...]] = ()  # of the slots; without, any `threshold` distinct rows are enough
 
     def __init__(
         self,

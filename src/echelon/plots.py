@@ -8,7 +8,7 @@ import numpy as np
 
 from echelon.arrays import FloatArray
 from echelon.files import whole
-from echelon.simulation import Timeline
+from echelon.stream.recorded import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from echelon.files import read_profile
+from echelon.files import read_profile, write_profile
+from echelon.profile import Arrivals, Job, Profile, Worker
 from tests.conftest import ROOT
 
 JOBS = """
@@ -140,3 +141,50 @@ def test_a_job_file_that_needs_a_missing_package_is_one_line(run, tmp_path):
     code, _, err = run("run", f"{path}:jobs", "--workers", 1, "--cluster", "threads")
     assert code == 2
     assert err.strip() == "echelon: No module named 'no_such_package'"
+
+
+@pytest.fixture
+def profile(tmp_path):
+    job = Job(critical=3, redundancy=1.2, iterations=4, arrivals=Arrivals.poisson(0.01))
+    workers = [Worker("quick", mean=1.0, std=0.5), Worker("slow", mean=3.0, std=1.0, link=0.5)]
+    path = tmp_path / "cluster.toml"
+    write_profile(Profile(job, workers), path)
+    return path
+
+
+def test_runs_in_virtual_time_with_one_seed_write_equal_records(run, file, profile, tmp_path):
+    records = []
+    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
+        record = tmp_path / name
+        arguments = ["--cluster", "virtual", "--profile", profile, "--record", record, "--seed", seed, "--json"]
+        code, out, _ = run("run", f"{file}:timed", *arguments)
+        assert code == 0
+        assert all(job["failed"] is None and job["delay"] > 1.0 for job in json.loads(out)["jobs"])
+        records.append(record.read_bytes())
+    assert records[0] == records[1] != records[2]
+    code, out, _ = run("report", tmp_path / "one", "--json")
+    assert code == 0
+    assert [job["arrival"] for job in json.loads(out)["jobs"]] == [0.0, 0.05]
+
+
+def test_what_a_cluster_is_told_by_options_reaches_it(run, file, profile):
+    arguments = ["run", f"{file}:one", "--cluster", "virtual", "--profile", profile, "--json"]
+    code, out, _ = run(*arguments, "--option", "faults=None")
+    assert code == 0
+    expected = json.loads(run(*arguments)[1])
+    assert json.loads(out) == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("faults", "option: 'faults' is not allowed; must be NAME=VALUE"),
+        ("=3", "option: '=3' is not allowed; must be NAME=VALUE"),
+        ("colour=red", "option: colour is not allowed; 'virtual' takes faults, paces"),
+        ("seed=3", "option: seed is not allowed; 'virtual' takes faults, paces"),
+    ],
+)
+def test_options_that_a_cluster_does_not_take_are_refused_in_one_line(run, file, option, said):
+    code, _, err = run("run", f"{file}:one", "--cluster", "virtual", "--workers", 2, "--option", option)
+    assert code == 2
+    assert said in " ".join(err.split())

@@ -56,3 +56,10 @@ def gate(tmp_path):
     made = works.Gate(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def bell(tmp_path):
+    made = works.Gate(tmp_path, "bell")
+    yield made
+    made.close()

@@ -1,15 +1,15 @@
 """Every cluster in the registry: the same answers, the same news of losses, the same clean end."""
 
+import os
 import threading
-import time
 
 import numpy as np
 import pytest
 
 from echelon import trees
-from echelon.clusters import CLUSTERS, Beside, Down, Message, Request, Trouble, Up
+from echelon.clusters import CLUSTERS, AheadRequest, AheadState, Down, Message, Trouble, Up
 from echelon.errors import ArgumentError
-from echelon.plan import Task
+from echelon.plan import AHEAD, Task
 from echelon.profile import Arrivals, Job, Profile, Worker
 from tests.clusters import works
 from tests.clusters.desk import LIMIT_S, Desk, tasks
@@ -62,6 +62,22 @@ def test_results_may_be_trees_of_arrays(cluster):
     assert found["more"][1] == 3.0
 
 
+@pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
+def test_parts_may_be_written_into_the_same_memory_each_time(cluster, size):
+    """No message is sent twice, and none is overwritten by the next."""
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Reused(size))
+    for round in (1, 2):
+        cluster.broadcast(round, 1, None)
+        cluster.assign(worker, round, tasks(*range(8)))
+        found = desk.wait(Message, 8, lambda message, round=round: message.round == round)
+        for message in found:
+            np.testing.assert_array_equal(message.segments[0], np.full(size, float(message.row)))
+            cluster.release(message)
+        cluster.purge(round)
+
+
 def test_parts_that_neighbouring_rows_share_are_computed_once(cluster):
     """A lane of four rows with two parts each costs five parts, and not eight."""
     desk = Desk(cluster)
@@ -83,38 +99,62 @@ class _Shared(works.Plain):
         return (row, row + 1), np.array([1.0, 2.0])
 
 
-def test_slots_behind_those_of_the_round_are_another_job_s(cluster):
+def test_slots_from_ahead_on_are_the_next_job_s(cluster):
     desk = Desk(cluster)
     worker = desk.start()[0]
     cluster.load(1, works.Scaled())
     cluster.load(2, works.Scaled(5))
-    cluster.load(3, Request(np.arange(5.0)))
+    cluster.load(3, AheadRequest(np.arange(5.0)))
     for round in (1, 2):
-        cluster.broadcast(round, 1, Beside(2.0, 1, 2, 3))
+        cluster.broadcast(round, 1, AheadState(2.0, 2, 3))
         cluster.assign(worker, round, tasks(0, 1))
-        cluster.assign(worker, round, [Task(slot=1, row=1), Task(slot=1, row=2)])
+        cluster.assign(worker, round, [Task(slot=AHEAD, row=1), Task(slot=AHEAD, row=2)])
         found = desk.wait(Message, 4, lambda message, round=round: message.round == round)
-        assert [(message.slot, message.row) for message in found] == [(0, 0), (0, 1), (1, 1), (1, 2)]
+        assert [(message.slot, message.row) for message in found] == [(0, 0), (0, 1), (AHEAD, 1), (AHEAD, 2)]
         for message in found:
             work, state = (works.Scaled(), 2.0) if message.slot == 0 else (works.Scaled(5), np.arange(5.0))
             np.testing.assert_allclose(message.segments[0], work.expected(state, message.row), rtol=1e-12)
         cluster.purge(round)
 
 
-def test_what_goes_wrong_with_the_other_job_is_left_to_its_own_turn(cluster):
+def test_all_slots_of_the_next_job_are_stopped_together(cluster):
+    """The order to stop comes first, so that nothing depends on who is quicker; another round is another matter."""
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Scaled())
+    cluster.load(2, works.Scaled(5))
+    cluster.load(3, AheadRequest(1.0))
+    slots = [AHEAD, AHEAD + 1, 0, AHEAD + 5000, 1]
+    for round, expected in ((1, [0, 1]), (2, slots)):
+        cluster.broadcast(round, 1, AheadState(2.0, 2, 3))
+        if round == 1:
+            cluster.stop(round, AHEAD)
+        cluster.assign(worker, round, [Task(slot=slot, row=0) for slot in slots])
+        found = desk.wait(Message, len(expected), lambda message, round=round: message.round == round)
+        assert [message.slot for message in found] == expected
+        cluster.purge(round)
+    assert not [report for report in desk.reports if isinstance(report, Trouble)]
+
+
+def test_a_cluster_has_a_clock_that_never_goes_back(cluster):
+    desk = Desk(cluster)
+    before = cluster.now()
+    desk.start()
+    assert cluster.now() >= before
+
+
+def test_what_goes_wrong_with_the_next_job_is_left_to_its_own_turn(cluster):
     desk = Desk(cluster)
     worker = desk.start()[0]
     cluster.load(1, works.Scaled())
     cluster.load(2, works.Plain(works.raises))
-    cluster.load(3, Request(None))
-    cluster.broadcast(1, 1, Beside(2.0, 1, 2, 3))
-    cluster.assign(worker, 1, [Task(slot=1, row=0), Task(slot=0, row=1)])
-    cluster.broadcast(2, 1, Beside(2.0, 1, 8, 9))  # there is no such work
-    cluster.assign(worker, 2, [Task(slot=1, row=0), Task(slot=0, row=1)])
-    assert [(message.round, message.slot) for message in desk.wait(Message, 1, lambda message: message.round == 2)] == [
-        (2, 0)
-    ]
-    cluster.purge(2)
+    cluster.load(3, AheadRequest(None))
+    for round, work in ((1, 2), (2, 8)):  # the first raises, the second was never loaded
+        cluster.broadcast(round, 1, AheadState(2.0, work, 3))
+        cluster.assign(worker, round, [Task(slot=AHEAD, row=2), Task(slot=0, row=1)])
+        found = desk.wait(Message, 1, lambda message, round=round: message.round == round)
+        assert [message.slot for message in found] == [0]
+        cluster.purge(round)
     assert not [report for report in desk.reports if isinstance(report, Trouble)]
 
 
@@ -250,11 +290,11 @@ def test_an_emulated_worker_takes_the_times_of_its_profile(kind):
         quick, slow, _ = (up.worker for up in sorted(desk.wait(Up, 3), key=lambda up: up.place))
         cluster.load(1, works.Scaled())
         cluster.broadcast(1, 1, 0.0)
-        began = time.monotonic()
+        began = cluster.now()
         cluster.assign(quick, 1, [Task(slot=0, row=0), Task(slot=0, row=1, cost=3.0)])
         cluster.assign(slow, 1, tasks(0))
         found = desk.wait(Message, 2)
-        assert time.monotonic() - began >= 0.05 + 4 * 0.02
+        assert cluster.now() - began >= 0.05 + 4 * 0.02 - 1e-9
         assert [message.worker for message in found] == [quick, quick]
         assert [message.seconds for message in found] == pytest.approx([0.02, 0.06])
         cluster.purge(1)
@@ -287,9 +327,11 @@ def test_a_senseless_number_of_workers_is_refused(kind, workers):
 
 
 @pytest.mark.parametrize("kind", ["processes", "threads"])
-def test_the_number_of_workers_must_be_said_where_nothing_else_tells_it(kind):
-    with pytest.raises(ArgumentError, match="workers: None is not allowed"):
-        CLUSTERS[kind]()
+def test_where_nothing_says_how_many_workers_there_is_one_on_each_processor(kind, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    cluster = CLUSTERS[kind]()
+    assert cluster.workers == 2
+    cluster.close()
 
 
 def test_a_slot_that_is_stopped_is_not_worked_on(cluster):

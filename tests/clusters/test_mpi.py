@@ -180,7 +180,7 @@ def test_a_program_that_raises_ends_with_its_error_and_leaves_no_rank():
     marker = f"echelon-marker-{os.getpid()}"
     ended = mpiexec(3, sys.executable, "-c", f"import echelon as ec\nec.Stream('mpi', workers=7)  # {marker}")
     assert ended.returncode == 1
-    assert ended.stderr.count("ArgumentError: workers: 7 is not allowed; must be 2, one a rank") == 1
+    assert ended.stderr.count("ArgumentError: workers: 7 is not allowed; must be 2, one per rank") == 1
     assert no_rank_is_left(marker)
 
 

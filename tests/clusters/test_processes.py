@@ -69,7 +69,15 @@ def test_closing_does_not_wait_for_a_task_that_never_ends(tmp_path):
     assert not alive(pid)
 
 
-def test_killing_the_master_leaves_no_orphan():
+def test_the_workers_parent_ends_by_itself_when_the_cluster_is_closed():
+    cluster = ProcessCluster(1)
+    Desk(cluster).start(1)
+    cluster.close()
+    assert cluster._nursery.returncode == 0
+
+
+@pytest.mark.parametrize("forks", [0, 1], ids=["alone", "while a fork of it keeps its sockets open"])
+def test_killing_the_master_leaves_no_orphan(forks):
     script = textwrap.dedent(
         """
         from echelon.clusters import ProcessCluster, Up
@@ -77,21 +85,32 @@ def test_killing_the_master_leaves_no_orphan():
         up = 0
         while up < 3:
             up += sum(isinstance(report, Up) for report in cluster.poll(None))
-        print(*cluster.pids().values(), cluster._nursery.pid, flush=True)
+        import os, signal, sys
+        forks = []
+        for _ in range(int(sys.argv[1])):
+            forks.append(os.fork())
+            if not forks[-1]:
+                signal.pause()
+        print(*cluster.pids().values(), cluster._nursery.pid, *forks, flush=True)
         cluster.poll(None)
         """
     )
-    master = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    master = subprocess.Popen([sys.executable, "-c", script, str(forks)], stdout=subprocess.PIPE, text=True)
     pids = [int(word) for word in master.stdout.readline().split()]
-    assert len(pids) == 4
-    watched = [ends(pid) for pid in pids]
+    assert len(pids) == 4 + forks
+    watched = [ends(pid) for pid in pids[:4]]
     assert all(map(alive, pids))
     master.kill()
     master.wait()
     master.stdout.close()
-    for descriptor in watched:
-        assert select.select([descriptor], [], [], LIMIT_S)[0], "a process outlived its master"
-        os.close(descriptor)
+    try:
+        for descriptor in watched:
+            assert select.select([descriptor], [], [], LIMIT_S)[0], "a process outlived its master"
+            os.close(descriptor)
+        assert all(map(alive, pids[4:]))
+    finally:
+        for pid in filter(alive, pids):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_when_their_parent_dies_all_workers_are_replaced():
@@ -188,6 +207,95 @@ def test_memory_of_results_and_states_is_used_again():
         assert len(cluster._states._blocks) <= 2
         assert arena is cluster._numbers[worker].arena
         cluster.unload(1)
+    finally:
+        cluster.close()
+
+
+def test_a_message_can_not_be_released_twice():
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Scaled(100_000))
+        cluster.broadcast(1, 1, 0.0)
+        cluster.assign(worker, 1, tasks(0))
+        (message,) = desk.wait(Message)
+        cluster.release(message)
+        with pytest.raises(ClusterError, match="is not in use"):
+            cluster.release(message)
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("parts", [1, 2], ids=["copied", "combined"])
+def test_a_message_that_is_not_wanted_when_it_is_due_gives_its_memory_back(bell, gate, parts):
+    """It would be due after five minutes, but its round is purged; one of the third round is due at once."""
+    workers = [Worker("slow", mean=300.0, std=0.0, law="deterministic")]
+    profile = Profile(Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
+    cluster = ProcessCluster(emulate=profile)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Reader(bell, gate, 100_000, parts))
+        gate.let_through(3 * parts)
+        for round, cost in ((1, 1.0), (2, 1.0), (3, 1e-6)):
+            cluster.broadcast(round, 1, np.array([round]))
+            cluster.assign(worker, round, [Task(slot=0, row=0, cost=cost)])
+            for _ in range(parts):
+                bell.wait_for_one()
+            if round < 3:
+                cluster.purge(round)
+        (report,) = desk.wait((Message, Down))
+        assert isinstance(report, Message), report
+        assert report.token[1] == FIRST_BLOCK
+        assert report.segments[0][-1] == 3.0 * parts
+        cluster.release(report)
+    finally:
+        cluster.close()
+
+
+FIRST_BLOCK = 64  # offset of the first block in a worker's memory
+
+
+def test_a_state_is_not_overwritten_while_a_worker_reads_it(bell, gate):
+    """Its round is over, and the next one has another state, but the worker is still at a part of it."""
+    cluster = ProcessCluster(2)
+    try:
+        desk = Desk(cluster)
+        slow, quick = desk.start(2)
+        cluster.load(1, works.Reader(bell, gate))
+        cluster.load(2, works.Scaled())
+        cluster.broadcast(1, 1, np.full(10_000, 1.0))
+        cluster.assign(slow, 1, tasks(0))
+        bell.wait_for_one()
+        cluster.purge(1)
+        cluster.broadcast(2, 2, np.full(10_000, 7.0))
+        cluster.assign(quick, 2, tasks(0))
+        desk.wait(Message)
+        gate.let_through(1)
+        (message,) = desk.wait(Message, 1, lambda message: message.worker == slow)
+        assert message.segments[0].tolist() == [10_000.0]
+    finally:
+        cluster.close()
+
+
+def test_what_a_worker_said_on_the_board_goes_with_it(bell, gate):
+    """Else nobody would use the memory of its state again, and its successor would seem to have died at its row."""
+    cluster = ProcessCluster(1)
+    try:
+        desk = Desk(cluster)
+        (worker,) = desk.start(1)
+        cluster.load(1, works.Reader(bell, gate))
+        cluster.broadcast(1, 1, np.zeros(10_000))
+        cluster.assign(worker, 1, tasks(7))
+        bell.wait_for_one()
+        cluster.kill(worker)
+        assert desk.wait(Down)[0].at == (1, 0, 7)
+        cluster.purge(1)
+        cluster.broadcast(2, 1, np.zeros(10_000))  # before the successor is there, and could say anything itself
+        assert len(cluster._states._blocks) == 1
+        cluster.kill(desk.wait(Up, 2)[-1].worker)
+        assert desk.wait(Down, 2)[-1].at != (1, 0, 7)
     finally:
         cluster.close()
 
@@ -290,7 +398,9 @@ def test_the_times_of_a_round_do_not_depend_on_how_its_tasks_come():
     """One lane of six, or two and then four more: the same draws, and one pace for all of a straggling round."""
     law = Straggler(base=Exponential(rate=1.0), probability=0.5, slowdown=100.0)
     at_once, bit_by_bit = (Pace(law, 0.0, place_generator(1, 0)) for _ in range(2))
-    for _ in range(5):
-        at_once.begin(0.0, 6)
-        bit_by_bit.begin(0.0, 2)
-        assert [at_once.due(1.0)[1] for _ in range(6)] == [bit_by_bit.due(1.0)[1] for _ in range(6)]
+    for round in range(1, 6):
+        at_once.begin(round=round, start=0.0, tasks=6)
+        bit_by_bit.begin(round=round, start=0.0, tasks=2)
+        assert [at_once.due(1.0, given=0.0)[1] for _ in range(6)] == [
+            bit_by_bit.due(1.0, given=0.0)[1] for _ in range(6)
+        ]

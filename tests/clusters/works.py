@@ -1,10 +1,12 @@
 """Work for the tests of clusters: importable, so that worker processes find it."""
 
 import os
+import select
 
 import numpy as np
 
 from echelon.clusters import Attached
+from tests.clusters.desk import LIMIT_S
 
 
 class Scaled:
@@ -31,8 +33,8 @@ class Scaled:
 class Gate:
     """A named pipe with a token for every part that may be computed: workers wait there, wherever they run."""
 
-    def __init__(self, folder):
-        self.path = str(folder / "gate")
+    def __init__(self, folder, name="gate"):
+        self.path = str(folder / name)
         os.mkfifo(self.path)
         self.held = os.open(self.path, os.O_RDWR)  # as long as somebody could write, readers wait
 
@@ -42,6 +44,15 @@ class Gate:
     def pass_one(self):
         with open(self.path, "rb", buffering=0) as pipe:
             pipe.read(1)
+
+    def ring(self):
+        """Leave a token, from a worker; `wait_for_one` takes it."""
+        with open(self.path, "wb", buffering=0) as pipe:
+            pipe.write(b".")
+
+    def wait_for_one(self):
+        assert select.select([self.held], [], [], LIMIT_S)[0], "no worker came there"
+        os.read(self.held, 1)
 
     def close(self):
         os.close(self.held)
@@ -58,6 +69,35 @@ class Plain:
 
     def part(self, state, part):
         return self.make(state, part)
+
+
+class Reader(Plain):
+    """A part rings a bell, waits at a gate, and only then looks at the state: it is the state's sum, of some size."""
+
+    def __init__(self, bell, gate, size=1, parts=1):
+        self.bell, self.gate, self.size, self.parts = bell, gate, size, parts
+
+    def row(self, slot, row):
+        return range(row, row + self.parts), np.ones(self.parts)
+
+    def part(self, state, part):
+        self.bell.ring()
+        self.gate.pass_one()
+        return np.full(self.size, float(np.sum(state)))
+
+
+class Reused(Plain):
+    """Every part is written into the same memory: its number, over and over."""
+
+    def __init__(self, size):
+        self.memory = None
+        self.size = size
+
+    def part(self, state, part):
+        if self.memory is None:
+            self.memory = np.empty(self.size)
+        self.memory[:] = part
+        return self.memory
 
 
 class Hybrid:

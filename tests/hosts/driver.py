@@ -6,16 +6,21 @@ import threading
 import numpy as np
 
 import echelon as ec
-from echelon.stream.observer import Observer
 from tests.stream.jobs import sum_job, sum_result
 
 
-class Reporter(Observer):
+def say(*words):
+    """Write a line whole: the stream's thread speaks, too."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+class Reporter(ec.Observer):
     def worker_up(self, time_s, worker, place):
-        print("up", worker, place, flush=True)
+        say("up", worker, place)
 
     def worker_down(self, time_s, worker, place, reason):
-        print("down", worker, place, flush=True)
+        say("down", worker, place)
 
 
 def main(address):
@@ -23,16 +28,16 @@ def main(address):
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
     # equal shares, so that any two of the three have enough: by speed, one may hold more than can be spared
     shares = {"split": "uniform", "adapt": False}
-    with ec.Stream("ray", address=address, resources="node", redundancy=2.0, patience_s=5.0, **shares) as stream:
-        print("workers", stream.workers, flush=True)
-        stream._driver.watch(Reporter())
+    nodes = ec.clusters.RayCluster(address=address, resources="node")
+    with ec.Stream(nodes, redundancy=2.0, patience_s=5.0, observers=[Reporter()], **shares) as stream:
+        say("workers", stream.workers)
         number = 0
         while not over.is_set():
             found = stream.submit(sum_job(number)).result(120)
             np.testing.assert_allclose(found, sum_result(number), rtol=1e-9)
-            print("done", number, flush=True)
+            say("done", number)
             number += 1
-    print("closed", number, flush=True)
+    say("closed", number)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.chaos.invariants import Watcher
 from echelon.errors import ArgumentError
 from echelon.master import (
     Alarm,
@@ -24,7 +25,6 @@ from echelon.master import (
     Update,
     Updated,
 )
-from echelon.master.invariants import Watcher
 from echelon.plan import TIES, Ending, Plan, Slot, Task
 from echelon.schemes import Window, diagonal_interleaved
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.chaos.invariants import BrokenPromise, Watcher
 from echelon.codes import fractional_repetition, mds
 from echelon.errors import ArgumentError
 from echelon.master import (
@@ -30,7 +31,6 @@ from echelon.master import (
     Update,
     Updated,
 )
-from echelon.master.invariants import BrokenPromise, Watcher
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, pull
 

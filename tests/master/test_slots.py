@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.chaos.invariants import Watcher
 from echelon.master import (
     Assign,
     Joined,
@@ -17,10 +18,9 @@ from echelon.master import (
     Submitted,
     Update,
 )
-from echelon.master.invariants import Watcher
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import fractional_repetition, multi_message, uncoded_multi_message
-from echelon.simulation import VirtualCluster
+from tests.simulation.in_virtual_time import run, scripted
 
 
 def tasks(slot, *rows, cost=1.0):
@@ -113,15 +113,8 @@ def test_a_helper_that_dies_leaves_the_round_as_it_was():
 
 
 def rounds(plan, paces, *, lend):
-    cluster = VirtualCluster(
-        lambda job, workers: plan,
-        lambda place, number: float(paces[number, place]),
-        [0.0] * len(plan.lanes),
-        codes=plan.codes,
-        lend=lend,
-    )
-    seen = cluster.run([0.0], [len(paces) - 1]).rounds
-    return np.array([end - start for _, _, start, end in seen])
+    workers = scripted(lambda place, round, i: paces[round, place], [0.0] * len(plan.lanes))
+    return run(plan, workers, [0.0], len(paces) - 1, lend=lend).durations
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,6 @@ def test_matrices_that_are_none_are_refused_and_leave_no_worker(matrix, said):
         ({"redundancy": 0.5}, "redundancy: 0.5 is not allowed"),
         ({"workers": 0}, "0 is not allowed"),
         ({"cluster": "cloud"}, "cluster: 'cloud' is not allowed"),
-        ({"address": "here"}, "address: not allowed here; only with cluster='ray'"),
         ({"stream": 3}, "stream: 3 is not allowed; must be an open Stream"),
     ],
 )
@@ -257,7 +256,7 @@ def test_an_operator_closes_the_stream_that_it_opened():
 
 def test_an_operator_that_is_forgotten_closes_its_stream_unless_its_gram_operator_is_in_use():
     operator = ec.linear_operator(DENSE, cluster="threads", workers=2)
-    thread = operator.stream._thread
+    thread = operator.stream._turning._thread
     gram = operator.gram()
     del operator
     gc.collect()
@@ -270,7 +269,7 @@ def test_an_operator_that_is_forgotten_closes_its_stream_unless_its_gram_operato
 def test_an_operator_that_is_collected_in_its_stream_s_own_thread_closes_it_all_the_same():
     operator = ec.linear_operator(DENSE, cluster="threads", workers=2)
     operator @ np.ones(17)
-    thread, holders = operator.stream._thread, [operator]
+    thread, holders = operator.stream._turning._thread, [operator]
     operator.stream._driver.order(holders.clear)
     del operator
     thread.join(LIMIT_S)

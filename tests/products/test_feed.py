@@ -1,7 +1,5 @@
 """The queue of a chain: who waits for whom, without a single worker."""
 
-from threading import Thread
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from echelon.products.chain import Product
 from echelon.products.factors import Factor
 from echelon.products.feed import Feed
 from echelon.products.future import ProductFuture
-from tests.products.works import LIMIT_S
 
 
 class Packed:
@@ -18,7 +15,7 @@ class Packed:
 
 def product(number, feed=None):
     factor = Factor(Packed(), None, kept=False)
-    return Product(number, factor, factor, 1.0, ProductFuture(feed))
+    return Product(number, factor, factor, 1.0, ProductFuture(feed, lambda until, timeout_s: timeout_s))
 
 
 @pytest.fixture
@@ -26,12 +23,20 @@ def feed():
     return Feed()
 
 
-def waiting(feed, going):
-    """Return a thread that waits as a chain does, and the list that takes the answer."""
-    answers = []
-    thread = Thread(target=lambda: answers.append(feed.wait(going)), daemon=True)
-    thread.start()
-    return thread, answers
+class Asked:
+    """What a chain was told that asked whether it ends and got no answer at once."""
+
+    def __init__(self, feed, going):
+        self.told = []
+        self.at_once = feed.ends(going, self.told.append)
+
+
+def ends(feed, *, going):
+    """Return whether a chain ends that must get its answer at once."""
+    asked = Asked(feed, going)
+    assert asked.told == []
+    assert asked.at_once is not None
+    return asked.at_once
 
 
 def test_the_first_product_asks_for_a_chain_and_the_next_ones_do_not(feed):
@@ -44,8 +49,8 @@ def test_the_first_product_asks_for_a_chain_and_the_next_ones_do_not(feed):
 def test_a_chain_with_nothing_to_do_ends_and_the_next_product_asks_for_another(feed):
     feed.put(product(0))
     feed.next_product()
-    assert feed.wait(going=True) is True
-    assert feed.wait(going=False) is False
+    assert ends(feed, going=True) is False
+    assert ends(feed, going=False) is True
     assert feed.put(product(1)) is True
 
 
@@ -53,45 +58,68 @@ def test_a_chain_goes_on_with_what_waits(feed):
     feed.put(product(0))
     feed.put(product(1))
     feed.next_product()
-    assert feed.wait(going=False) is True
+    assert ends(feed, going=False) is False
 
 
 @pytest.mark.parametrize("going", [False, True])
 def test_a_busy_caller_is_waited_for_until_it_has_a_product(feed, going):
     feed.busy(True)
-    thread, answers = waiting(feed, going)
-    assert answers == []
+    asked = Asked(feed, going)
+    assert (asked.at_once, asked.told) == (None, [])
     feed.put(product(0))
-    thread.join(LIMIT_S)
-    assert answers == [True]
+    assert asked.told == [False]
+    feed.busy(False)
+    assert asked.told == [False], "it is told once"
 
 
 @pytest.mark.parametrize("going", [False, True])
 def test_a_caller_that_gives_up_is_waited_for_no_longer(feed, going):
     feed.busy(True)
-    thread, answers = waiting(feed, going)
+    asked = Asked(feed, going)
     feed.busy(False)
-    thread.join(LIMIT_S)
-    assert answers == [going]
+    assert (asked.at_once, asked.told) == (None, [not going])
 
 
 def test_a_caller_that_needs_what_only_further_rounds_give_is_not_waited_for(feed):
     needed = product(0, feed)
     feed.busy(True)
     feed.needs(needed.future)
-    assert feed.wait(going=True) is True
+    assert ends(feed, going=True) is False
     feed.received(needed)  # its results are there: now the caller can go on, and is waited for
-    thread, answers = waiting(feed, going=True)
+    asked = Asked(feed, going=True)
+    assert asked.at_once is None
     feed.put(product(1))
-    thread.join(LIMIT_S)
-    assert answers == [True]
+    assert asked.told == [False]
+
+
+def test_a_caller_that_comes_to_need_what_only_further_rounds_give_is_waited_for_no_longer(feed):
+    needed = product(0, feed)
+    feed.busy(True)
+    asked = Asked(feed, going=True)
+    feed.needs(needed.future)
+    assert (asked.at_once, asked.told) == (None, [False])
+
+
+def test_a_chain_that_ended_while_a_caller_was_busy_is_followed_by_another(feed):
+    feed.busy(True)
+    asked = Asked(feed, going=False)
+    feed.busy(False)
+    assert asked.told == [True]
+    assert feed.put(product(0)) is True
+
+
+def test_a_chain_that_waits_is_told_of_the_end(feed):
+    feed.busy(True)
+    asked = Asked(feed, going=True)
+    assert feed.stop() == []
+    assert asked.told == [True]
 
 
 def test_the_end_is_waited_for_by_nobody(feed):
     feed.put(product(0))
     feed.busy(True)
     assert [left.number for left in feed.stop()] == [0]
-    assert feed.wait(going=True) is False
+    assert ends(feed, going=True) is True
     assert feed.put(product(1)) is True  # somebody must be told that no chain can begin
 
 

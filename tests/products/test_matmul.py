@@ -14,6 +14,7 @@ from tests.products.works import (
     SCHEMES,
     WORKERS,
     check,
+    holds,
     idle,
     pairs,
 )
@@ -141,12 +142,12 @@ def test_a_kept_factor_travels_once(kind):
         check(stream.submit(first, kept).result(LIMIT_S), first, weights)  # in another chain
         idle(stream)
         assert cluster.loads[kept.key] == 1
-        assert set(cluster._works) == {kept.key}
+        assert holds(cluster) == {kept.key}
         check(stream.submit(kept, weights.T).result(LIMIT_S), weights, weights.T)
         kept.drop()
         check(stream.submit(first, weights).result(LIMIT_S), first, weights)
         idle(stream)
-        assert not cluster._works
+        assert not holds(cluster)
         assert max(cluster.loads.values()) == 1
 
 
@@ -161,7 +162,7 @@ def test_a_factor_may_be_both_factors_and_dropped_while_it_is_needed(kind):
         kept.drop()
         check(future.result(LIMIT_S), square_before, square_before)
         idle(stream)
-        assert not cluster._works
+        assert not holds(cluster)
 
 
 def test_a_kept_factor_says_what_it_is():
@@ -184,7 +185,7 @@ def test_nothing_is_left_behind_after_many_products(kind):
             assert found.shape == (200, 200)
         idle(stream)
         stream._pool.submit(gc.collect).result(LIMIT_S)
-        assert not cluster._works
+        assert not holds(cluster)
         assert not stream._outstanding
         assert not stream._loaded
         if kind == "processes":

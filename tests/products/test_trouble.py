@@ -22,6 +22,7 @@ from tests.products.works import (
     WORKERS,
     Fragile,
     check,
+    holds,
     idle,
     pairs,
 )
@@ -54,7 +55,7 @@ def test_a_product_that_fails_takes_those_under_way_with_it_and_later_ones_go_on
             else:
                 assert "an unlucky number" in str(future.exception())
         idle(stream)
-        assert not cluster._works
+        assert not holds(cluster)
         if kind == "processes":
             stream._pool.shutdown(wait=True)
             assert not cluster.held

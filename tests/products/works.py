@@ -90,6 +90,13 @@ class CountedProcesses(ProcessCluster):
         super().release(message)
 
 
+def holds(cluster):
+    """Return the keys of what a cluster has loaded."""
+    if isinstance(cluster, ThreadCluster):
+        return {*cluster._shelf._sources, *cluster._shelf._made}
+    return set(cluster._works)
+
+
 COUNTED = {"processes": CountedProcesses, "threads": CountedThreads}
 
 

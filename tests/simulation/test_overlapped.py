@@ -8,8 +8,9 @@ from echelon.delays import Gamma
 from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import any_k, pull
-from echelon.simulation import VirtualCluster, simulate
+from echelon.simulation import simulate
 from echelon.simulation.overlapped import Overlapped
+from tests.simulation.in_virtual_time import run, scripted
 
 
 class Noted(Overlapped):
@@ -22,18 +23,6 @@ class Noted(Overlapped):
     def _draw(self, memory, seeds, rng):
         self.drawn.append(super()._draw(memory, seeds, rng))
         return self.drawn[-1]
-
-
-def virtual(plan, links, drawn, seed, arrivals, iterations, *, overlap):
-    asked = {}
-
-    def next_time(place, number):
-        at = asked.get((place, number), 0)
-        asked[place, number] = at + 1
-        return float(drawn[number - 1][seed, place, at])
-
-    cluster = VirtualCluster(lambda job, workers: plan, next_time, links.tolist(), overlap=overlap)
-    return [ended.time for ended in cluster.run(arrivals, [iterations] * len(arrivals)).ended]
 
 
 CASES = {  # plan, iterations, mean time between arrivals
@@ -59,8 +48,12 @@ def test_departures_are_those_of_the_master_on_the_same_draws(case, overlap):
     arrivals = np.cumsum(rng.exponential(gap, (seeds, jobs)), axis=1)
     found = rounds.departures(arrivals, iterations, rng, overlap=overlap)
     for seed in range(seeds):
-        expected = virtual(plan, links, rounds.drawn, seed, arrivals[seed], iterations, overlap=overlap)
-        np.testing.assert_allclose(found[seed], expected, rtol=1e-11)
+
+        def next_time(place, round, i, seed=seed):
+            return rounds.drawn[round - 1][seed, place, i]
+
+        log = run(plan, scripted(next_time, links.tolist()), arrivals[seed], iterations, overlap=overlap)
+        np.testing.assert_allclose(found[seed], log.departures, rtol=1e-11)
 
 
 def profile(**job):

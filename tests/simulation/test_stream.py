@@ -7,6 +7,7 @@ from scipy import stats
 import echelon as ec
 from echelon.delays import Deterministic
 from echelon.papers.stream_workers import strong_five
+from echelon.simulation import stream as simulated_stream
 from echelon.simulation.stream import _add_to_jobs
 
 
@@ -47,14 +48,24 @@ def test_the_two_paths_have_one_law():
     assert quick.delay.low <= slow.delay.high
 
 
-def test_the_same_seed_gives_the_same_stream_and_splits_share_arrivals():
+@pytest.fixture
+def arrivals(monkeypatch):
+    """Give the list of when jobs arrived in each simulation, an array of shape (seeds, jobs)."""
+    noted, drawn = [], simulated_stream._arrivals
+    monkeypatch.setattr(simulated_stream, "_arrivals", lambda *given: noted.append(drawn(*given)) or noted[-1])
+    return noted
+
+
+def test_the_same_seed_gives_the_same_stream_and_splits_share_arrivals(arrivals):
     plan, profile = small()
     one, two = (ec.simulate(plan, profile, jobs=30, seeds=3, seed=9) for _ in range(2))
     np.testing.assert_array_equal(one.delays, two.delays)
     assert not np.array_equal(one.delays, ec.simulate(plan, profile, jobs=30, seeds=3, seed=10).delays)
     uniform = ec.schemes.any_k([3, 3], 4)
-    lines = [ec.timeline(some, profile, jobs=5, seed=4).arrivals for some in (plan, uniform)]
-    np.testing.assert_array_equal(*lines)
+    arrivals.clear()
+    for some in (plan, uniform):
+        ec.simulate(some, profile, jobs=5, seeds=2, seed=4)
+    np.testing.assert_array_equal(*arrivals)
 
 
 def test_constant_times_give_the_delays_one_can_compute_by_hand():
@@ -68,11 +79,11 @@ def test_constant_times_give_the_delays_one_can_compute_by_hand():
     assert seen.percentile(50) == pytest.approx(7.5)
 
 
-def test_recorded_arrivals_are_repeated_in_order_from_a_random_place():
+def test_recorded_arrivals_are_repeated_in_order_from_a_random_place(arrivals):
     plan, profile = small(arrivals=ec.Arrivals.recorded([1.0, 2.0, 4.0]))
     starts = set()
-    for seed in range(20):
-        gaps = np.diff(ec.timeline(plan, profile, jobs=7, seed=seed).arrivals, prepend=0.0)
+    ec.simulate(plan, profile, jobs=7, seeds=20)
+    for gaps in np.diff(arrivals[0], prepend=0.0):
         place = [1.0, 2.0, 4.0].index(gaps[0])
         starts.add(place)
         np.testing.assert_allclose(gaps, np.resize(np.roll([1.0, 2.0, 4.0], -place), 7))

@@ -1,15 +1,18 @@
-"""The master in virtual time against the vectorised simulator, and under faults."""
+"""Streams in virtual time against the vectorised simulator, and under faults."""
 
 import numpy as np
 import pytest
 
-from bench.chaos import run_schedule, run_schedules
-from echelon.master import Master, Outcome
-from echelon.master.invariants import BrokenPromise
+from echelon.clusters import VirtualCluster
+from echelon.clusters.faults import Crash, Faults, MasterCrash, MasterKilled, Partition, Raise
+from echelon.errors import ClusterError
+from echelon.jobs import HollowJob
+from echelon.master import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, pull
-from echelon.simulation import NeverEnds, RoundSampler, VirtualCluster
-from echelon.simulation.faults import Crash, Faults, MasterCrash, Partition, Raise
+from echelon.simulation import RoundSampler
+from echelon.stream import JobFailed
+from tests.simulation.in_virtual_time import Log, WatchedStream, coded, every_second, run, scripted
 from tests.simulation.scripted import Scripted
 
 PLANS = {
@@ -42,119 +45,98 @@ def test_virtual_time_and_the_vectorised_simulator_agree_on_the_same_draws(plan)
     expected = sampler.draw(sampler.begin(1, rng), 1, rounds, rng)[0].times[0]
     arrivals = np.cumsum(rng.exponential(60.0, jobs))
 
-    asked = {}
-
-    def next_time(place, number):
-        at = asked.get((place, number), 0)
-        asked[place, number] = at + 1
-        return float(times[place][0, number - 1, at])
-
-    result = VirtualCluster(lambda job, workers: plan, next_time, links.tolist()).run(arrivals, [iterations] * jobs)
-    durations = np.array([end - start for _, _, start, end in result.rounds])
-    np.testing.assert_allclose(durations, expected, rtol=1e-11)
+    paces = scripted(lambda place, round, i: times[place][0, round - 1, i], links.tolist())
+    log = run(plan, paces, arrivals, iterations)
+    np.testing.assert_allclose(log.durations, expected, rtol=1e-11)
 
     free = 0.0
     for job in range(jobs):
         free = max(free, arrivals[job]) + expected[job * iterations : (job + 1) * iterations].sum()
-        assert result.ended[job].job == job
-        assert result.ended[job].time == pytest.approx(free, rel=1e-12)
+        assert log.departures[job] == pytest.approx(free, rel=1e-12)
 
 
-@pytest.mark.parametrize("block", range(20))
-def test_a_thousand_schedules_with_faults_keep_every_promise(block):
-    """20 000 schedules in all; a failure names its seed, and the command that replays it."""
-    for seed in range(block * 1000, (block + 1) * 1000):
-        try:
-            run_schedule(seed)
-        except Exception as error:
-            raise AssertionError(f"replay by: python -m bench.chaos --seed {seed}") from error
-
-
-@pytest.mark.parametrize(
-    ("method", "broken"),
-    [
-        ("_mend", lambda self, collection: []),
-        ("_alarm", lambda self, event: []),
-        ("_joined", lambda self, event: self.workers.setdefault(event.worker) or []),
-    ],
-)
-def test_a_broken_master_is_caught_within_a_few_schedules(monkeypatch, method, broken):
-    monkeypatch.setattr(Master, method, broken)
-    with pytest.raises((BrokenPromise, NeverEnds, KeyError)):
-        run_schedules(0, 200)
+def happens(*incidents):
+    return Faults(np.random.default_rng(1), incidents=incidents)
 
 
 def test_a_crash_without_spare_rows_delays_the_round_by_what_the_others_must_do_again():
-    faults = Faults(np.random.default_rng(1), incidents=(Crash(time=0.5, place=1, notice=0.1, restart=100.0),))
-    cluster = VirtualCluster(
-        lambda job, workers: any_k([1, 1], 2), lambda place, number: 1.0, [0.0, 0.0], faults=faults
-    )
-    assert cluster.run([0.0], [1]).ended[0].time == 2.0
+    faults = happens(Crash(time=0.5, place=1, notice=0.1, restart=100.0))
+    assert run(any_k([1, 1], 2), every_second(2), [0.0], 1, faults=faults).departures == [2.0]
 
 
 def test_a_silent_partition_is_overcome_by_the_timer():
-    faults = Faults(np.random.default_rng(1), incidents=(Partition(time=0.5, place=1, length=50.0, reported=False),))
-    cluster = VirtualCluster(
-        lambda job, workers: any_k([1, 1], 2), lambda place, number: 1.0, [0.0, 0.0], faults=faults, patience=3.0
-    )
+    faults = happens(Partition(time=0.5, place=1, length=50.0, reported=False))
+    log = run(any_k([1, 1], 2), every_second(2), [0.0], 1, faults=faults, patience_s=3.0)
     # the first message, at 1, comes within the patience that began at 0: it is silent from 3 to 6
-    assert cluster.run([0.0], [1]).ended[0].time == 7.0
+    assert log.departures == [7.0]
+
+
+def test_a_partition_that_is_reported_is_a_loss():
+    faults = happens(Partition(time=0.5, place=1, length=50.0, reported=True))
+    assert run(any_k([1, 1], 2), every_second(2), [0.0], 1, faults=faults).departures == [2.0]
 
 
 def test_a_task_that_raises_fails_its_job_and_the_stream_goes_on():
-    faults = Faults(np.random.default_rng(1), incidents=(Raise(time=0.5, place=0),))
-    cluster = VirtualCluster(lambda job, workers: any_k([1], 1), lambda place, number: 1.0, [0.0], faults=faults)
-    result = cluster.run([0.0, 0.1], [3, 2])
-    assert [(end.job, end.outcome, end.time) for end in result.ended] == [
-        (0, Outcome.FAILED, 0.5),
-        (1, Outcome.DONE, 2.5),
-    ]
+    log, plan = Log(), coded(any_k([1], 1))
+    faults = happens(Raise(time=0.5, place=0))
+    with WatchedStream(every_second(1), faults=faults, observers=[log]) as stream:
+        first = stream.submit(HollowJob(plan, iterations=3))
+        stream.sleep(0.1)
+        stream.submit(HollowJob(plan, iterations=2))
+        with pytest.raises(JobFailed, match="raised on purpose"):
+            first.result()
+    assert log.ended == [(0, Outcome.FAILED, 0.5), (1, Outcome.DONE, 2.5)]
 
 
-def one_worker(actions, jobs):
-    """Jobs of three iterations of one second on one worker; the master dies at 2.5 or a few actions later."""
-    faults = Faults(np.random.default_rng(1), incidents=(MasterCrash(time=2.5, actions=actions, down=1.0),))
-    cluster = VirtualCluster(lambda job, workers: any_k([1], 1), lambda place, number: 1.0, [0.0], faults=faults)
-    result = cluster.run([0.0] * jobs, [3] * jobs)
-    assert result.crashes == 1
-    return [(end.job, end.outcome, end.time) for end in result.ended], result.rounds
+def killed(path, calls, jobs):
+    """Run jobs of three iterations of a second on one worker whose master dies at 2.5, or some calls later.
+
+    Returns what had ended and what rounds there were before it died, and the same of who goes on with the journal.
+    """
+    before, after, plan = Log(), Log(), coded(any_k([1], 1))
+    faults = happens(MasterCrash(time=2.5, calls=calls))
+    stream = WatchedStream(every_second(1), faults=faults, journal=path, observers=[before])
+    for _ in range(jobs):
+        stream.submit(HollowJob(plan, iterations=3))
+    with pytest.raises(MasterKilled):
+        stream.sleep(100.0)
+    stream.close(wait=False)
+    with WatchedStream(every_second(1), journal=path, observers=[after]) as stream:
+        delivered = [delivery.number for delivery in stream]
+    return before, after, delivered
 
 
-# what follows the third message, at 3: Recover, Purge, Update, Deliver; then the next job's Replan
-@pytest.mark.parametrize(("actions", "left_at_3"), [(0, 1), (1, 1), (2, 1), (3, 0)])
-def test_a_master_that_crashes_goes_on_with_the_iterations_that_are_left(actions, left_at_3):
-    ended, rounds = one_worker(actions, jobs=2)
-    first = 4.0 + left_at_3
-    assert ended == [(0, Outcome.DONE, first), (1, Outcome.DONE, first + 3)]
-    assert [(job, start) for job, _, start, _ in rounds][2] == (0, 4.0 if left_at_3 else 2.0)
-    assert len(rounds) == 6
+def test_a_master_that_is_killed_between_any_two_calls_is_followed_by_one_that_does_the_rest(tmp_path):
+    """No iteration that the journal has is done again, and both jobs are delivered, in order."""
+    for calls in range(40):
+        before, after, delivered = killed(tmp_path / f"{calls}.journal", calls, jobs=2)
+        assert delivered == [1, 2]
+        assert len(before.rounds) + len(after.rounds) == 6
 
 
-def test_a_job_that_was_delivered_before_the_crash_is_not_delivered_again():
-    ended, rounds = one_worker(4, jobs=2)
-    assert ended == [(0, Outcome.DONE, 3.0), (1, Outcome.DONE, 7.0)]
-    assert len(rounds) == 6
+def test_a_master_that_is_killed_at_once_leaves_one_iteration_of_three_to_the_next(tmp_path):
+    before, after, _ = killed(tmp_path / "journal", 0, jobs=2)
+    assert before.ended == []
+    assert [(job, start) for job, _, start, _ in after.rounds] == [(1, 0.0), (2, 1.0), (2, 2.0), (2, 3.0)]
 
 
-def test_a_job_that_comes_while_the_master_is_dead_waits_for_the_next_one():
-    faults = Faults(np.random.default_rng(1), incidents=(MasterCrash(time=0.0, actions=0, down=5.0),))
-    cluster = VirtualCluster(lambda job, workers: any_k([1], 1), lambda place, number: 1.0, [0.0], faults=faults)
-    assert [end.time for end in cluster.run([1.0, 2.0], [1, 1]).ended] == [7.0, 8.0]
+class Undecided(HollowJob):
+    """A job that never says whether it goes on."""
+
+    def advance(self, state, iteration, collected, decide):
+        return None, None
 
 
-def test_schedules_crash_the_master_and_a_journal_that_forgets_is_caught(monkeypatch):
-    resume = VirtualCluster._resume
-
-    def forgetful(self):
-        self._entered.clear()
-        resume(self)
-
-    monkeypatch.setattr(VirtualCluster, "_resume", forgetful)
-    with pytest.raises(NeverEnds):
-        run_schedules(0, 200)
+def test_a_stream_that_waits_for_what_never_happens_says_so(monkeypatch):
+    monkeypatch.setattr(VirtualCluster, "stuck_s", 0.0)
+    stream = WatchedStream(every_second(1))
+    handle = stream.submit(Undecided(coded(any_k([1], 1)), iterations=1))
+    with pytest.raises(ClusterError, match="nothing more can happen after 1 virtual seconds"):
+        handle.result()
+    stream.close(wait=False)
 
 
-def test_a_run_without_workers_says_that_nothing_more_happens():
-    cluster = VirtualCluster(lambda job, workers: any_k([1], 1), lambda place, number: 1.0, [])
-    with pytest.raises(NeverEnds, match="nothing more happens"):
-        cluster.run([0.0], [1])
+def test_without_workers_nothing_can_happen(monkeypatch):
+    monkeypatch.setattr(VirtualCluster, "stuck_s", 0.0)
+    with pytest.raises(ClusterError, match="no worker is left or on its way"):
+        VirtualCluster(paces=[]).poll(None)

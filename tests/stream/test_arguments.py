@@ -1,5 +1,6 @@
 """What streams and jobs refuse at the door, by name."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.stream.test_stream import stream
         (lambda: stream(split="fair"), "split: 'fair' is not allowed"),
         (lambda: stream(cluster="cloud"), "cluster: 'cloud' is not allowed"),
         (lambda: stream(workers=0), "workers: 0 is not allowed"),
+        (lambda: ec.Stream("virtual"), "workers: None is not allowed"),
         (lambda: stream(patience_s=0), "patience_s: 0 is not allowed"),
         (lambda: stream(cluster=ThreadCluster(1), workers=3), "not allowed beside a cluster"),
         (lambda: stream(record="/nowhere/at/all"), "record: '/nowhere/at/all' is not allowed"),
@@ -46,6 +48,12 @@ from tests.stream.test_stream import stream
 def test_bad_arguments_are_refused_by_name(make, said):
     with pytest.raises(ArgumentError, match=said):
         make()
+
+
+@pytest.mark.parametrize("cluster", ["processes", "threads"])
+def test_without_a_number_there_are_as_many_workers_as_processors(cluster):
+    with ec.Stream(cluster) as running:
+        assert running.workers == os.cpu_count()
 
 
 def test_what_is_no_job_is_refused():

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import time
 
 import numpy as np
 
@@ -9,9 +10,10 @@ from echelon import trees
 from echelon.clusters import Message, Up
 from echelon.codes import Decoder, uncoded
 from echelon.jobs import SumJob
+from echelon.master import Master
 from echelon.stream.driver import Driver
 from echelon.stream.kept import Store
-from echelon.stream.observer import Observer, Running
+from echelon.stream.observer import Observer, Observers, Running
 from echelon.stream.pacing import Pacing
 
 ROUNDS = 100_000
@@ -21,7 +23,10 @@ WARM = 5_000
 class Echo:
     """A cluster of one worker that has the result of every task at once, and counts what it has lent out."""
 
-    workers = 1
+    workers, virtual = 1, False
+
+    def now(self):
+        return time.monotonic()
 
     def __init__(self):
         self.reports = [Up(0, 0)]
@@ -63,7 +68,7 @@ class Sizes(Observer):
     def __init__(self):
         self.sizes = {}
 
-    def stepped(self, running, finished):
+    def stepped(self, running, seen, finished):
         if running.iteration in (WARM, ROUNDS - 1):
             gc.collect()  # what waits for the collector is not held
             self.sizes[running.iteration] = sys.getallocatedblocks()
@@ -74,15 +79,16 @@ class Sizes(Observer):
 
 def test_memory_is_bounded_by_the_messages_of_one_round_over_a_hundred_thousand_rounds():
     cluster, sizes = Echo(), Sizes()
-    driver = Driver(cluster, Pacing(1, "theorem2", None), [sizes], patience=60.0)
+    master = Master(patience=60.0)
+    driver = Driver(cluster, master.handle, Pacing(1, "theorem2", None), Observers(sizes))
     job = SumJob(
         partial=len, update=lambda state, total: total, state=np.ones(4), chunks=[0, 1], until=bool
     )  # fmt: skip
     code = uncoded(parts=2)
-    driver.order(lambda: driver.submit(Running(0, "long", job, (code,), (Decoder(code),), job.state, 0.0, Store(0))))
-    job.until = lambda state: driver.master.round >= ROUNDS and (driver.stop() or True)
+    driver.order(lambda: driver.submit(Running(0, "long", job, (code,), (Decoder(code),), job.state, 0.0, Store())))
+    job.until = lambda state: master.round >= ROUNDS and (driver.stop() or True)
     driver.run()
-    assert driver.master.round == ROUNDS
+    assert master.round == ROUNDS
     assert cluster.lent == 0
     assert cluster.most_lent <= 2
     assert sizes.sizes[ROUNDS - 1] - sizes.sizes[WARM] < 1000

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.errors import ArgumentError
+from echelon.clusters import VirtualCluster
+from echelon.clusters.faults import Faults, MasterCrash, MasterKilled
+from echelon.errors import ArgumentError, JournalError
+from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.stream import Journal
 from tests.clusters.kinds import KINDS
-from tests.stream.jobs import STEPS, counted, sum_job, sum_result
+from tests.stream.jobs import STEPS, counted, linear_job, sum_job, sum_result
 
 JOBS, ITERATIONS = 6, 25
 SCRIPT = f"""
@@ -157,3 +160,85 @@ def test_after_the_end_of_a_stream_what_was_not_taken_waits_in_the_journal(tmp_p
         (done,) = running.deliveries()
     np.testing.assert_allclose(done.result, sum_result(1), rtol=1e-9)
     assert done.error_estimate > 0
+
+
+def fill_up(running):
+    """Let nothing be written any more, as on a disk that is full."""
+    running._journal._base.execute("PRAGMA query_only = ON")
+
+
+def test_a_journal_that_cant_be_written_ends_its_stream_which_goes_on_when_it_is_opened_again(tmp_path):
+    path = tmp_path / "journal"
+    running = ec.Stream("virtual", workers=2, journal=path)
+    held = [running.submit(sum_job(seed)) for seed in range(2)]
+    fill_up(running)
+    for handle in held:
+        with pytest.raises(ec.ClusterError, match="the stream broke down: the journal can't be written"):
+            handle.result()
+    with pytest.raises(ec.ClusterError, match="the journal holds goes on when it is opened again"):
+        running.submit(sum_job())
+    running.close(wait=False)
+    with stream(path) as again:
+        for seed, done in enumerate(again):
+            np.testing.assert_allclose(done.result, sum_result(seed), rtol=1e-9)
+        assert again.taken == 2
+
+
+def test_a_job_that_cant_be_kept_is_not_taken_and_the_stream_goes_on(tmp_path):
+    with ec.Stream("virtual", workers=2, journal=tmp_path / "journal") as running:
+        handle = running.submit(sum_job())
+        fill_up(running)
+        with pytest.raises(JournalError, match="the journal can't be written"):
+            running.submit(sum_job(2))
+        running._journal._base.execute("PRAGMA query_only = OFF")
+        np.testing.assert_allclose(handle.result(), sum_result(), rtol=1e-9)
+        assert running.taken == 1
+
+
+def test_a_delivery_that_cant_be_marked_is_not_handed_over_and_not_lost(tmp_path):
+    path = tmp_path / "journal"
+    running = ec.Stream("virtual", workers=2, journal=path)
+    running.submit(sum_job(1)).result()
+    fill_up(running)
+    with pytest.raises(JournalError, match="the journal can't be written"):
+        next(running.deliveries())
+    running.close(wait=False)
+    with stream(path) as again:
+        (done,) = again.deliveries()
+    np.testing.assert_allclose(done.result, sum_result(1), rtol=1e-9)
+
+
+class Errors(ec.Observer):
+    """Notes the error of every round."""
+
+    def __init__(self):
+        self.seen = []
+
+    def stepped(self, running, seen, finished):
+        self.seen.append(seen.error)
+
+
+def test_the_error_estimate_is_the_largest_of_all_iterations_of_all_runs(tmp_path):
+    """The largest comes before the crash in some runs, and after it in others."""
+    job = Job(critical=6, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(1.0))
+    profile, largest_first = Profile(job, [Worker(f"w{p}", mean=1.0, std=1.0) for p in range(3)]), set()
+    for seed in range(6):
+        path, errors = tmp_path / f"{seed}", Errors()
+        faults = Faults(np.random.default_rng(1), incidents=(MasterCrash(time=20.0, calls=0),))
+        before = ec.Stream(
+            VirtualCluster(emulate=profile, seed=seed, faults=faults),
+            redundancy=1.5, split="uniform", journal=path, observers=[errors],
+        )  # fmt: skip
+        handle = before.submit(linear_job(iterations=20))
+        with pytest.raises(MasterKilled):
+            handle.result()
+        before.close(wait=False)
+        done_before = len(errors.seen)
+        with ec.Stream(
+            "virtual", emulate=profile, redundancy=1.5, split="uniform", journal=path, observers=[errors]
+        ) as on:
+            (done,) = on
+        assert (done.iterations, len(errors.seen)) == (20, 20)
+        assert done.error_estimate == max(errors.seen)
+        largest_first.add(int(np.argmax(errors.seen)) < done_before)
+    assert largest_first == {True, False}

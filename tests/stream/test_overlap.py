@@ -13,9 +13,9 @@ from echelon import JobFailed, LinearJob, Stream, SumJob
 from echelon.clusters import ThreadCluster
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import multi_message, pull
-from echelon.stream import read_record
-from echelon.stream.observer import Observer
+from echelon.stream import Observer, read_record
 from echelon.stream.traced import traced
+from tests.products.works import holds
 from tests.stream.jobs import doubled, linear_job, linear_result, normalised, sum_job, sum_result
 
 LIMIT_S = 60.0  # after which a test gives up; nothing is asserted about time
@@ -56,9 +56,8 @@ def noting(seen, result=None):
 class Came(Observer):
     """Counts messages that came before the turn of their job."""
 
-    def __init__(self, stream):
+    def __init__(self):
         self.messages = 0
-        stream._driver.watch(self)
 
     def round_over(self, seen):
         self.messages += seen.came
@@ -117,13 +116,13 @@ def test_what_a_job_asks_for_at_first_is_asked_once(monkeypatch):
         asked.append(np.random.default_rng(len(asked)).normal(size=3))
         return asked[-1]
 
-    with plain_stream() as stream:
-        came = Came(stream)
+    came = Came()
+    with plain_stream(observers=[came]) as stream:
         stream.submit(gates.job())
         job = LinearJob(matrix=matrix, vector=vector, update=product, state=None, parts=4, iterations=1)
         receive = stream._driver._ahead.receive
         monkeypatch.setattr(
-            stream._driver._ahead, "receive", lambda message, slot: (receive(message, slot), noted.put(message.row))[0]
+            stream._driver._ahead, "receive", lambda message: (receive(message), noted.put(message.row))[0]
         )
         handle = stream.submit(job)
         gates.begin_second(stream)
@@ -142,12 +141,11 @@ def test_a_vector_may_be_made_in_memory_that_is_used_again(cluster):
         return np.multiply(state, 2.0, out=memory)
 
     job = LinearJob(matrix=matrix, vector=vector, update=product, state=None, parts=6, iterations=3)
-    slow = one_slow(2)
+    slow, came = one_slow(2), Came()
     with (
-        Stream(cluster, emulate=slow, redundancy=1.0, split="uniform", overlap=True) as stream,
+        Stream(cluster, emulate=slow, redundancy=1.0, split="uniform", overlap=True, observers=[came]) as stream,
         stream.keep(job) as kept,
     ):
-        came = Came(stream)
         states = np.random.default_rng(2).normal(size=(30, 12))
         handles = [kept.submit(state) for state in states]
         for state, handle in zip(states, handles, strict=True):
@@ -170,8 +168,8 @@ def test_a_job_that_begins_with_the_state_of_the_one_before_begins_after_it():
 
 
 def test_jobs_that_begin_with_the_same_number_overlap():
-    with Stream("threads", emulate=one_slow(1), redundancy=1.0, split="uniform", overlap=True) as stream:
-        came = Came(stream)
+    came, options = Came(), {"redundancy": 1.0, "split": "uniform", "overlap": True}
+    with Stream("threads", emulate=one_slow(1), observers=[came], **options) as stream:
         job = SumJob(partial=counted, update=product, state=0, chunks=[1.0, 2.0, 3.0], iterations=1)
         handles = [stream.submit(job) for _ in range(30)]
         assert [float(handle.result()) for handle in handles] == [6.0] * 30
@@ -183,9 +181,8 @@ def counted(state, chunk):
 
 
 def test_a_record_of_jobs_that_overlap_tells_what_one_of_others_does(tmp_path):
-    path = tmp_path / "record"
-    with Stream("threads", emulate=one_slow(2), redundancy=1.0, split="uniform", overlap=True, record=path) as stream:
-        came = Came(stream)
+    path, came, options = tmp_path / "record", Came(), {"redundancy": 1.0, "split": "uniform", "overlap": True}
+    with Stream("threads", emulate=one_slow(2), record=path, observers=[came], **options) as stream:
         for seed in range(20):
             stream.submit(sum_job(seed, chunks=6, iterations=1))
         assert len(list(stream.deliveries())) == 20
@@ -200,8 +197,8 @@ def product(state, found):
 @pytest.mark.parametrize("cluster", ["threads", "processes"])
 def test_jobs_of_all_kinds_one_after_another_give_what_they_give_alone(cluster):
     plans = {0: None, 1: pull(workers=4, parts=4, copies=2), 2: multi_message(workers=4, load=2, clusters=2, order=1)}
-    with Stream(cluster, emulate=one_slow(3), redundancy=1.4, split="uniform", overlap=True) as stream:
-        came, made = Came(stream), []
+    came, made, options = Came(), [], {"redundancy": 1.4, "split": "uniform", "overlap": True}
+    with Stream(cluster, emulate=one_slow(3), observers=[came], **options) as stream:
         for seed in range(24):
             size = {"chunks": 4, "iterations": 1 + seed % 3}
             if seed % 4 == 3:
@@ -284,7 +281,7 @@ def test_a_job_that_is_cancelled_after_it_was_begun_leaves_nothing_behind():
         np.testing.assert_allclose(third.result(), sum_result(), rtol=1e-9)
         noted.chunks.clear()
         del chunk, second
-    assert not cluster._works
+    assert not holds(cluster)
     gc.collect()
     assert held() is None
 

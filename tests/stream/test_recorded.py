@@ -15,7 +15,7 @@ from echelon.master import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.seeds import place_generator
 from echelon.stream import Record, read_record
-from echelon.stream.observer import RoundSeen
+from echelon.stream.observer import Arrival, RoundSeen
 from echelon.stream.record import RecordedRound, Recorder
 from echelon.stream.recorded import busy, iterations, links, record_timeline, span, tasks_seen
 from echelon.stream.traced import ENOUGH_GAPS, kaplan_meier, quantiles, traced
@@ -101,7 +101,7 @@ def test_the_page_names_every_field_that_is_written_and_no_other(tmp_path):
     recorder.worker_up(0.1, 0, 0)
     recorder.submitted(0.2, job)
     plan = Plan([Slot(rows=1, threshold=1)], [[Task(slot=0, row=0)]])
-    recorder.round_over(RoundSeen(0, 1, 0, 0.3, 0.5, plan=plan, workers=(0,), messages=[(0, 0, 0, 0.4, 0.05)]))
+    recorder.round_over(RoundSeen(0, 1, 0, 0.3, plan, (0,), 0.5, messages=[Arrival(0, 1, 0, 0, 0.4, 0.05, 8, "new")]))
     recorder.worker_down(0.6, 0, 0, "it ended")
     recorder.delivered(0.7, job, Outcome.DONE, "")
     recorder.close()

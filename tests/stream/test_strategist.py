@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import echelon as ec
+from echelon import advice as advice_package
 from echelon.advice import advise
 from echelon.profile import Arrivals, Job, Profile, Worker
-from echelon.stream import read_record, strategist
+from echelon.stream import read_record
 from echelon.stream.pacing import Pacing
 from echelon.stream.strategist import Strategist
 from tests.stream.jobs import linear_job, linear_result, sum_job, sum_result
@@ -28,7 +29,7 @@ def asked(monkeypatch):
         profiles.append(profile)
         return advise(profile, **more)
 
-    monkeypatch.setattr(strategist, "advise", noted)
+    monkeypatch.setattr(advice_package, "advise", noted)
     return profiles
 
 
@@ -97,7 +98,7 @@ def test_bytes_that_are_known_before_a_job_runs_are_advised_with(monkeypatch):
         told.append((more["bytes_per_message"], more["bytes_of_state"]))
         return advise(profile, **more)
 
-    monkeypatch.setattr(strategist, "advise", noted)
+    monkeypatch.setattr(advice_package, "advise", noted)
     chooser = Strategist(STEADY, Pacing(2, "theorem2", STEADY.speeds), seed=1)
     job = ec.LinearJob(
         matrix=np.ones((24, 5), dtype=np.float32), update=lambda old, new: new, state=np.ones(5), parts=6, iterations=1
@@ -114,7 +115,7 @@ def test_plans_that_a_job_can_not_run_are_passed_over(monkeypatch):
         first = next(one for one in advice.ranked if one.name == "block coordinates")
         return dataclasses.replace(advice, ranked=(first, *advice.ranked))
 
-    monkeypatch.setattr(strategist, "advise", blocks_first)
+    monkeypatch.setattr(advice_package, "advise", blocks_first)
     plan = Strategist(VARIED, Pacing(4, "theorem2", VARIED.speeds), seed=1).plan(sum_job())
     assert not isinstance(plan, ec.schemes.BlockPlan)
 
@@ -164,7 +165,7 @@ def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise(monkey
     crowded = Profile(job, [Worker(f"w{p}", mean=1e-3, std=5e-4) for p in range(3)])
     advice, asked = advise(crowded), []
     assert advice.best.strategy.overlap
-    monkeypatch.setattr(strategist, "advise", lambda profile, **more: asked.append(profile) or advice)
+    monkeypatch.setattr(advice_package, "advise", lambda profile, **more: asked.append(profile) or advice)
     for said, done in ((None, True), (False, False), (True, True)):
         with ec.Stream("threads", profile=crowded, emulate=crowded, strategy="auto", overlap=said) as stream:
             handles = [stream.submit(sum_job(seed, iterations=2)) for seed in range(4)]

@@ -33,7 +33,7 @@ COMMANDS = {
         "echelon block --workers 20 --rate 1e-3 --shift 50 --coordinates 20000",
     ),
     "run": (
-        "Run a stream of jobs on real workers; they are delivered in order of arrival.",
+        "Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.",
         "echelon run examples/digits.py:jobs --workers 2 --record run.jsonl",
     ),
     "profile": (

@@ -1,6 +1,6 @@
 """`echelon profile`: measure real workers, and write what is known of them."""
 
-import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from echelon import checks
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
-from echelon.cli.run import Address, ClusterName, Workers, load_jobs
+from echelon.cli.run import ClusterName, ClusterOptions, Workers, load_jobs, with_options
+from echelon.clusters import CLUSTERS
 from echelon.errors import ArgumentError
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
@@ -31,7 +33,7 @@ def profile(
     out_file: Annotated[Path, typer.Option("--out", help="File for the profile, in TOML.", show_default=False)],
     workers: Workers = None,
     cluster: ClusterName = "processes",
-    address: Address = None,
+    option: ClusterOptions = None,
     job: Annotated[
         str | None,
         typer.Option(
@@ -48,8 +50,10 @@ def profile(
 
     Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
     """
+    checks.one_of("cluster", cluster, CLUSTERS)
+    started = with_options(cluster, option or (), workers=workers)
     with TemporaryDirectory() as folder, Stream(
-        cluster, workers=workers, redundancy=1.0, split="uniform", record=Path(folder) / "run", address=address
+        started, redundancy=1.0, split="uniform", record=Path(folder) / "run"
     ) as stream:  # fmt: skip
         chosen = _standard_job(stream.workers) if job is None else _first(job)
         if chosen.parts < stream.workers:
@@ -58,7 +62,7 @@ def profile(
             )
         iterations = chosen.iterations or 10
         chosen.iterations = _ENDLESS
-        handle = stream.submit(_until(chosen, time.monotonic() + seconds))
+        handle = stream.submit(_until(chosen, stream.now, stream.now() + seconds))
         handle.result()
         costs = measure_costs(stream)
         stream.close()
@@ -99,8 +103,8 @@ def _first(where: str) -> IterativeJob:
     raise ArgumentError(f"job: {where!r} is not allowed; there is no job in it")
 
 
-def _until(job: IterativeJob, end: float) -> IterativeJob:
-    job.until = lambda state: time.monotonic() >= end
+def _until(job: IterativeJob, now: Callable[[], float], end: float) -> IterativeJob:
+    job.until = lambda state: now() >= end
     return job
 
 

@@ -1,10 +1,11 @@
-"""`echelon run`: a stream of jobs on real workers."""
+"""`echelon run`: a stream of jobs on real workers, or in virtual time."""
 
+import ast
 import importlib.util
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,15 +14,16 @@ import cloudpickle
 import numpy as np
 import typer
 
+from echelon import checks
 from echelon.cli.console import err, out, print_json, print_table, show
 from echelon.cli.options import AsJson
-from echelon.clusters import CLUSTERS
-from echelon.clusters.mpi import join
+from echelon.clusters import CLUSTERS, Cluster
 from echelon.errors import ArgumentError
 from echelon.files import read_profile, whole
 from echelon.jobs import IterativeJob
 from echelon.splits import SPLITS
 from echelon.stream import Delivery, Stream
+from echelon.stream.starting import as_profiled
 
 Jobs = Annotated[
     str,
@@ -37,8 +39,13 @@ Workers = Annotated[
     typer.Option(help="How many workers; where left out, as many as profiles say or the machine has processors."),
 ]
 ClusterName = Annotated[str, typer.Option("--cluster", metavar="|".join(CLUSTERS), help="Where the workers are.")]
-Address = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Where a Ray cluster is, for --cluster ray; or 'auto'.")
+ClusterOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="What the cluster is to be told, as its class takes it (address=HOST:PORT, say); may be given repeatedly.",
+    ),
 ]
 Scale = Annotated[float, typer.Option(help="Multiply all times of the emulated profile by this.")]
 
@@ -47,7 +54,7 @@ def run(
     jobs: Jobs,
     workers: Workers = None,
     cluster: ClusterName = "processes",
-    address: Address = None,
+    option: ClusterOptions = None,
     profile: Annotated[
         Path | None, typer.Option(help="What is known of the workers; without, they are measured.")
     ] = None,
@@ -73,12 +80,12 @@ def run(
     seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
     json: AsJson = False,
 ) -> None:
-    """Run a stream of jobs on real workers; they are delivered in order of arrival.
+    """Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.
 
-    Ends with exit code 1 if a job failed.
+    With --cluster virtual and a profile, workers take the times that it says, in virtual seconds: nobody waits for
+    them, and two runs with one seed are the same. Ends with exit code 1 if a job failed.
     """
-    if cluster == "mpi":
-        join()  # rank 0 goes on; the others work for it from here on, and end with it
+    CLUSTERS[checks.one_of("cluster", cluster, CLUSTERS)].enter()
     if time_scale != 1.0 and emulate is None:
         raise ArgumentError(f"time_scale: {time_scale} is not allowed without --emulate; it scales emulated times")
     if record is not None and journal is not None and journal.exists() and record.exists():
@@ -92,9 +99,15 @@ def run(
     known = None if profile is None else read_profile(profile)
     emulated = None if emulate is None else read_profile(emulate).scaled(time_scale)
     delivered: list[Delivery] = []
+    if option:
+        workers, emulated = as_profiled(cluster, workers, known, emulated)
+        started = with_options(cluster, option, workers=workers, emulate=emulated, seed=seed)
+        where: dict[str, Any] = {"cluster": started}
+    else:
+        where = {"cluster": cluster, "workers": workers, "emulate": emulated}
     with _interrupted(journal), Stream(
-        cluster, workers=workers, redundancy=redundancy, profile=known, emulate=emulated, split=split,
-        strategy=strategy, overlap=overlap, record=record, journal=journal, seed=seed, address=address,
+        **where, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
+        journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")
@@ -126,6 +139,26 @@ def _interrupted(journal: Path | None) -> Iterator[None]:
         how = "" if journal is None else f" What {journal} holds goes on when this is run again, with another --record."
         err.print(f"Interrupted.{how}", markup=False)
         raise
+
+
+def with_options(name: str, options: Iterable[str], **usual: Any) -> Cluster:
+    """Return a cluster started with options ``NAME=VALUE``; values are read as Python has them, or else as texts."""
+    told: dict[str, Any] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not key or not equals:
+            raise ArgumentError(f"option: {option!r} is not allowed; must be NAME=VALUE")
+        try:
+            told[key] = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            told[key] = value
+    known = signature(CLUSTERS[name].type).parameters.keys() - usual.keys()
+    if not told.keys() <= known:
+        raise ArgumentError(
+            f"option: {', '.join(sorted(told.keys() - known))} is not allowed; {name!r} takes "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+    return CLUSTERS[name](**usual, **told)
 
 
 def load_jobs(where: str) -> Iterator[tuple[float, IterativeJob]]:
@@ -165,9 +198,10 @@ def _entry(name: str, i: int, entry: Any) -> tuple[float, IterativeJob]:
 
 def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]]) -> None:
     """Submit each job when it arrives."""
-    start = time.monotonic()
+    start = stream.now()
     for at, job in jobs:
-        time.sleep(max(0.0, start + at - time.monotonic()))
+        if at > 0:
+            stream.sleep(max(0.0, start + at - stream.now()))
         stream.submit(job)
 
 

@@ -1,43 +1,74 @@
-"""Where lanes are executed: processes of this machine, or threads. A new one is one file and one line in `CLUSTERS`."""
+"""Where lanes are executed: virtual time, threads, processes, engines. A new one is one file and one line here."""
 
-from collections.abc import Callable
-from typing import Any
+import logging
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from echelon.clusters.ahead import AheadRequest, AheadState
 from echelon.clusters.base import AtOnce, Attached, Cluster, Down, Message, Report, Trouble, Up, Work
-from echelon.clusters.beside import Beside, Request
-from echelon.clusters.mpi import MpiCluster
-from echelon.clusters.processes import ProcessCluster
-from echelon.clusters.threads import ThreadCluster
+from echelon.clusters.shelf import new_key
 
-
-def _ray(*arguments: Any, **options: Any) -> Cluster:
-    """Start a `RayCluster`; Ray is imported by those alone who ask for it."""
+if TYPE_CHECKING:
+    from echelon.clusters.mpi import MpiCluster
+    from echelon.clusters.processes import ProcessCluster
     from echelon.clusters.ray import RayCluster
+    from echelon.clusters.threads import ThreadCluster
+    from echelon.clusters.virtual import VirtualCluster
 
-    return RayCluster(*arguments, **options)
+
+log = logging.getLogger("echelon.clusters")
 
 
-CLUSTERS: dict[str, Callable[..., Cluster]] = {
-    "mpi": MpiCluster,
-    "processes": ProcessCluster,
-    "ray": _ray,
-    "threads": ThreadCluster,
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cluster, ``module.Class``; its module, and an engine, are imported when it is first asked for.
+
+    elsewhere: what takes its place on systems other than Linux, where it can't be.
+    """
+
+    where: str
+    elsewhere: str | None = None
+
+    @property
+    def type(self) -> Any:
+        """The class."""
+        where = self.where
+        if self.elsewhere is not None and not sys.platform.startswith("linux"):
+            where = self.elsewhere
+            log.warning("%s needs Linux; %s is used instead", self.where, where)
+        module, _, name = where.partition(".")
+        return getattr(import_module(f"echelon.clusters.{module}"), name)
+
+    def __call__(self, workers: int | None = None, **options: Any) -> Cluster:
+        """Start a cluster."""
+        started: Cluster = self.type(workers, **options)
+        return started
+
+    def enter(self) -> None:
+        """Where a program runs as several processes, let all but the master's work for it from here on."""
+        getattr(self.type, "enter", lambda: None)()
+
+
+CLUSTERS: dict[str, Kind] = {
+    "mpi": Kind("mpi.MpiCluster"),
+    "processes": Kind("processes.ProcessCluster", elsewhere="threads.ThreadCluster"),
+    "ray": Kind("ray.RayCluster"),
+    "threads": Kind("threads.ThreadCluster"),
+    "virtual": Kind("virtual.VirtualCluster"),
 }
+_CLASSES = {kind.where.partition(".")[2]: kind for kind in CLUSTERS.values()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CLASSES:
+        raise AttributeError(f"module 'echelon.clusters' has no attribute {name!r}")
+    return _CLASSES[name].type
+
 
 __all__ = [
-    "CLUSTERS",
-    "AtOnce",
-    "Attached",
-    "Beside",
-    "Cluster",
-    "Down",
-    "Message",
-    "MpiCluster",
-    "ProcessCluster",
-    "Report",
-    "Request",
-    "ThreadCluster",
-    "Trouble",
-    "Up",
-    "Work",
-]
+    "CLUSTERS", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Down", "Kind", "Message",
+    "MpiCluster", "ProcessCluster", "RayCluster", "Report", "ThreadCluster", "Trouble", "Up", "VirtualCluster",
+    "Work", "new_key",
+]  # fmt: skip

@@ -1,5 +1,6 @@
 """What a cluster is to a driver: it takes work, states and lanes, and reports what happens. As narrow as it can be."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,10 +83,28 @@ class Trouble:
 Report = Up | Down | Message | Trouble
 
 
+class RealTime:
+    """The clock of clusters that have no other."""
+
+    virtual = False
+
+    def now(self) -> float:
+        """Return the time, in seconds."""
+        return time.monotonic()
+
+
 class Cluster(Protocol):
-    """Where lanes are executed. One thread drives it; only `pack`, `release`, `wake` and `kill` are for any thread."""
+    """Where lanes are executed. One thread drives it; `now`, `pack`, `release`, `wake` and `kill` are for any thread.
+
+    workers: how many places for workers it has.
+    virtual: whether its time passes only while somebody polls; then whoever waits for a stream drives it.
+    """
 
     workers: int
+    virtual: bool
+
+    def now(self) -> float:
+        """Return the time, in seconds, by a clock that never goes back; the only one that a stream has."""
 
     def pack(self, value: Any) -> Any:
         """Return a copy of a value, ready to be loaded at once: it has a `value` of its own, to be read only."""
@@ -106,10 +125,10 @@ class Cluster(Protocol):
         """Let everybody stop working on a round and all before it."""
 
     def stop(self, round: int, slot: int) -> None:
-        """Let everybody stop working on one slot of a round."""
+        """Let everybody stop working on one slot of a round; `AHEAD` stands for all of the next job's."""
 
     def poll(self, timeout_s: float | None) -> list[Report]:
-        """Return what happened, after waiting for it for so long at most (None: as long as it takes)."""
+        """Return what happened, after waiting for it at most this long (None: as long as it takes)."""
 
     def release(self, message: Message) -> None:
         """Give back the memory of a message."""

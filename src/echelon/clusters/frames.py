@@ -7,6 +7,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from echelon import trees
+from echelon.arrays import NumberArray
 from echelon.plan import Task
 
 INLINE = 32 * 1024  # bytes of payload that travel in the frame itself; larger ones lie in shared memory
@@ -91,6 +93,16 @@ def unpack_load(frame: Frame) -> tuple[int, int, list[tuple[int, int]]]:
 def pack_result(round: int, slot: int, row: int, seconds: float, form: bytes, offset: int) -> bytes:
     """Return the head of a result frame; the payload follows unless it lies in shared memory at `offset`."""
     return _RESULT.pack(RESULT, len(form), slot, row, 0, seconds, round, offset) + form
+
+
+def with_payload(head: bytes, form: bytes, segments: Sequence[NumberArray]) -> Frame:
+    """Return a whole result frame: its head, and the segments after it as they lie in the layout of their form."""
+    if len(segments) == 1:
+        return head + segments[0].tobytes()
+    frame = bytearray(head) + bytearray(trees.layout(form).nbytes)
+    for target, segment in zip(trees.views(form, frame, len(head)), segments, strict=True):
+        target[:] = segment
+    return frame
 
 
 def unpack_result(frame: Frame) -> tuple[int, int, int, float, bytes, int, int]:

@@ -4,25 +4,24 @@ Results of parts that a later row of the lane needs are kept, so that a lane com
 asks whether the round, and the slot, are still wanted: a purge costs one part at most, or a row computed at once.
 """
 
-import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from echelon import trees
-from echelon.arrays import NumberArray
+from echelon.arrays import NumberArray, private
+from echelon.clusters.ahead import AheadState
 from echelon.clusters.base import AtOnce, Work
-from echelon.clusters.beside import Beside
 from echelon.clusters.narrow import narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
 from echelon.errors import ArgumentError
+from echelon.plan import AHEAD
 
 Allocate = Callable[[bytes], list[NumberArray] | None]
 
@@ -122,58 +121,52 @@ class Lane:
             self._kept.pop(part, None)
 
 
-class LaneBeside:
-    """The lane of a round, and behind it rows of another job's first round.
+class AheadLane:
+    """The lane of a round, and rows of the next job's first round, in slots from `AHEAD` on.
 
-    make: makes a lane from work and state. Whatever goes wrong with the other job is left to its own turn.
+    make: makes a lane from work and state. Whatever goes wrong with the next job is left to its own turn.
     """
 
-    def __init__(self, lane: Lane, beside: Beside, make: Callable[[Work, Any], Lane]) -> None:
-        self._lane, self._beside, self._make = lane, beside, make
-        self._other: Lane | None = None
+    def __init__(self, lane: Lane, state: AheadState, make: Callable[[Work, Any], Lane]) -> None:
+        self._lane, self._state, self._make = lane, state, make
+        self._ahead: Lane | None = None
 
     def expect(self, rows: Iterable[tuple[int, int]]) -> None:
         """Take note of rows to come."""
-        listed, first = list(rows), self._beside.first
-        self._lane.expect((slot, row) for slot, row in listed if not self.other(slot))
-        others = [(slot - first, row) for slot, row in listed if self.other(slot)]
-        if others:
+        listed = list(rows)
+        self._lane.expect((slot, row) for slot, row in listed if slot < AHEAD)
+        ahead = [(slot - AHEAD, row) for slot, row in listed if slot >= AHEAD]
+        if ahead:
             with suppress(BaseException):
-                if self._other is None:
-                    self._other = self._make(*self._beside.other())
-                self._other.expect(others)
-
-    def other(self, slot: int) -> bool:
-        """Return whether a slot is the other job's."""
-        return slot >= self._beside.first
+                if self._ahead is None:
+                    self._ahead = self._make(*self._state.ahead())
+                self._ahead.expect(ahead)
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
-        """Return the form and the segments of a row's message, or None where it is not wanted, or can't be had now."""
-        if not self.other(slot):
+        """Return the form and the segments of a row's message, or None where it is not wanted, or fails ahead."""
+        if slot < AHEAD:
             return self._lane.row(slot, row)
         try:
-            return None if self._other is None else self._other.row(slot - self._beside.first, row)
+            return None if self._ahead is None else self._ahead.row(slot - AHEAD, row)
         except BaseException:
             return None
 
 
-def _holders(result: Any) -> int:
-    return sys.getrefcount(result)
-
-
-_ALONE = _holders(np.empty(1))  # references to an array that nobody holds but the function it was handed to
-
-
 def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
-    """Return form and segments of a part's result; what is kept for later must not be somebody else's memory.
-
-    An array that nobody else holds is not copied.
-    """
-    if not keep:
-        return trees.flatten(result)
-    alone = type(result) is np.ndarray and result.base is None and sys.getrefcount(result) <= _ALONE
+    """Return form and segments of a part's result; what is kept for later must not be somebody else's memory."""
     form, segments = trees.flatten(result)
-    return form, segments if alone else [segment.copy() for segment in segments]
+    del result  # an array that nobody else holds is not copied
+    return form, [segment if private(segment) else segment.copy() for segment in segments] if keep else segments
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A task as a worker has it: slot, row, cost, and when it was given out."""
+
+    slot: int
+    row: int
+    cost: float
+    at: float
 
 
 class LaneWorker(ABC):
@@ -190,8 +183,8 @@ class LaneWorker(ABC):
         self.round = 0
         self._slot = 0  # of the row at hand
         self._pace = pace
-        self._lane: Lane | LaneBeside | None = None
-        self._tasks: deque[tuple[int, int, float]] = deque()  # slot, row, cost
+        self._lane: Lane | AheadLane | None = None
+        self._tasks: deque[Given] = deque()
 
     @abstractmethod
     def over(self) -> int:
@@ -199,11 +192,11 @@ class LaneWorker(ABC):
 
     @abstractmethod
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the round at hand needs no more work; `AHEAD` stands for all of the next job's."""
 
     @abstractmethod
     def take(self, timeout_s: float | None) -> None:
-        """Wait for one order, for so long at most, and act on it: `begin`, or set `open` to False."""
+        """Wait for one order, at most this long, and act on it: `begin`, or set `open` to False."""
 
     @abstractmethod
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
@@ -227,7 +220,7 @@ class LaneWorker(ABC):
         """Do what is to be done when nothing is left to compute."""
 
     def at(self, slot: int, row: int) -> None:  # noqa: B027 - most workers have nowhere to say it
-        """Note which row is being computed, in case that it is the last."""
+        """Note which row is being computed, to be found if the worker dies here."""
 
     def run(self) -> None:
         """Work until an order says that it is enough."""
@@ -240,7 +233,7 @@ class LaneWorker(ABC):
 
     def wanted(self) -> bool:
         """Return whether the row at hand is still needed."""
-        return self._going() and not self.stopped(self._slot)
+        return self._going() and not self.stopped(min(self._slot, AHEAD))
 
     def _going(self) -> bool:
         return self.open and self.round > self.over()
@@ -253,86 +246,90 @@ class LaneWorker(ABC):
         bring: Callable[[], tuple[Work, Any]] | None,
     ) -> None:
         """Append tasks to the lane of a round; the first of them bring work and state, and end the round before."""
+        given = [Given(slot, row, cost, start) for slot, row, cost in tasks]
         if bring is None:
             if round == self.round and self._lane is not None:
-                if self._pace is not None and not self._tasks:
-                    self._pace.resume(start)
-                self._append(self._lane, list(tasks))
+                self._append(self._lane, given)
             return
         self.round, self._lane = round, None
         self._tasks.clear()
-        listed = list(tasks)
         if self._pace is not None:
             # drawn even if the round is over by now, so that which times a round takes depends on its number alone
-            self._pace.begin(start, len(listed))
+            self._pace.begin(round=round, start=start, tasks=len(given))
         if not self._going():
             return
-        self.at(*listed[0][:2])  # what kills a worker may be the work's own import
+        self.at(given[0].slot, given[0].row)  # what kills a worker may be the work's own import
         try:
             lane = self._new_lane(*bring())
         except BaseException:  # user code that wants to leave leaves its job
             self.complain(traceback.format_exc())
             return
-        self._append(lane, listed)
+        self._append(lane, given)
 
-    def _new_lane(self, work: Work, state: Any) -> Lane | LaneBeside:
-        if isinstance(state, Beside):
-            return LaneBeside(self._one_lane(work, state.state), state, self._one_lane)
+    def _new_lane(self, work: Work, state: Any) -> Lane | AheadLane:
+        if isinstance(state, AheadState):
+            return AheadLane(self._one_lane(work, state.state), state, self._one_lane)
         return self._one_lane(work, state)
 
     def _one_lane(self, work: Work, state: Any) -> Lane:
         return Lane(work, state, self.wanted, self.allocate, own=self.keeps)
 
-    def _append(self, lane: Lane | LaneBeside, tasks: list[tuple[int, int, float]]) -> None:
+    def _append(self, lane: Lane | AheadLane, given: list[Given]) -> None:
         try:
-            lane.expect((slot, row) for slot, row, _ in tasks)
+            lane.expect((task.slot, task.row) for task in given)
         except BaseException:
             self.complain(traceback.format_exc())
             return
         self._lane = lane
-        self._tasks.extend(tasks)
+        self._tasks.extend(given)
 
     def forget(self) -> None:
         """Drop the lane, and with it work and state."""
         self._tasks.clear()
         self._lane = None
 
-    def _step(self) -> None:
-        slot, row, cost = self._tasks.popleft()
+    def next_task(self) -> Given | None:
+        """Take the next task that is needed off the lane."""
+        while self._tasks:
+            task = self._tasks.popleft()
+            self._slot = task.slot
+            if not self.stopped(min(task.slot, AHEAD)):
+                return task
+        return None
+
+    def compute(self, task: Given) -> tuple[bytes, list[NumberArray]] | None:
+        """Return the message of a task, ready to leave; None if it is not wanted, or raised."""
         assert self._lane is not None
-        self._slot = slot
-        if self.stopped(slot):
-            self._drop(slot)
-            return
-        self.at(slot, row)
-        began = time.monotonic()
-        due = None if self._pace is None else self._pace.due(cost)
         try:
-            found = self._lane.row(slot, row)
+            found = self._lane.row(task.slot, task.row)
             if found is not None:
                 self.stage(*found)
         except BaseException:
             self.abandon()
-            if isinstance(self._lane, LaneBeside) and self._lane.other(slot):
-                return  # its job will say so in its own turn
+            if task.slot >= AHEAD:
+                return None  # its job will say so in its own turn
             self.forget()
             self.complain(traceback.format_exc())
+            return None
+        return found
+
+    def _step(self) -> None:
+        task = self.next_task()
+        if task is None:
             return
+        self.at(task.slot, task.row)
+        began = time.monotonic()
+        due = None if self._pace is None else self._pace.due(task.cost, given=task.at)
+        found = self.compute(task)
         seconds = time.monotonic() - began if due is None else due[1]
         if found is not None and (due is None or self._wait(due[0])):
-            self.send(slot, row, seconds, *found)
+            self.send(task.slot, task.row, seconds, *found)
             return
         self.abandon()
         if not self._going():
             self._tasks.clear()
-        elif self.stopped(slot):
-            self._drop(slot)
-            if self._pace is not None:
-                self._pace.cut(time.monotonic())
-
-    def _drop(self, slot: int) -> None:
-        """Drop the tasks of a slot that is recovered."""
-        self._tasks = deque(task for task in self._tasks if task[0] != slot)
+        elif self._pace is not None and self.stopped(min(task.slot, AHEAD)):
+            self._pace.cut(time.monotonic())
 
     def _wait(self, due: float) -> bool:
         """Wait until a message is due; return whether it is still wanted then. A new round ends the wait."""

@@ -6,11 +6,14 @@ import os
 import struct
 from collections.abc import Callable
 
+from echelon.errors import ClusterError
+from echelon.plan import AHEAD
+
 RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken only when they are written
 KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are there already are quicker
 _HEAD = 64  # bytes before a block, the first of which says whether it is in use
 _WORDS = 8  # bytes a word
-SLOTS = 1024  # slots of a round that can be stopped one by one
+SLOTS = 1024  # slots of a round that can be stopped one by one; those of the next job together, by a word behind
 _AT = struct.Struct("qqq")  # round, slot, row
 
 
@@ -33,7 +36,7 @@ def detach(memory: mmap.mmap) -> None:
 
 
 class Board:
-    """One word that says which rounds are over, one a slot that says in which round it was last recovered; and of every
+    """Words that all see: which rounds are over, and for each slot in which round it was last recovered; and for each
     place, which state it reads and which row it is at.
     """
 
@@ -46,7 +49,7 @@ class Board:
     @staticmethod
     def size(places: int) -> int:
         """Return the bytes that a board takes; words of different places lie in different cache lines."""
-        return _HEAD * (places + 1) + _WORDS * SLOTS
+        return _HEAD * (places + 1) + _WORDS * (SLOTS + 1)
 
     def close(self) -> None:
         """Detach."""
@@ -63,12 +66,12 @@ class Board:
 
     def stop(self, round: int, slot: int) -> None:
         """Say that a slot of a round is recovered; slots beyond the board go on to the end of the round."""
-        if slot < SLOTS:
-            self._words[self._slots + slot] = round
+        if slot < SLOTS or slot >= AHEAD:
+            self._words[self._slots + min(slot, SLOTS)] = round
 
     def stopped(self, round: int, slot: int) -> bool:
         """Return whether a slot of a round is recovered."""
-        return slot < SLOTS and self._words[self._slots + slot] == round
+        return (slot < SLOTS or slot >= AHEAD) and self._words[self._slots + min(slot, SLOTS)] == round
 
     def read(self, place: int, round: int) -> None:
         """Say that a place reads the state of a round (0: of none)."""
@@ -117,6 +120,8 @@ class Arena:
 
     def give_back(self, offset: int) -> None:
         """Let a block be used again."""
+        if not self.memory[offset - _HEAD]:
+            raise ClusterError(f"the block of a result at offset {offset} is not in use: it was given back before")
         self.memory[offset - _HEAD] = 0
 
     def forget(self) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from echelon import trees
 from echelon.clusters import frames, shipping
-from echelon.clusters.base import Down, Message, Report, Trouble, Up
+from echelon.clusters.base import Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.mpi_link import MASTER, Link, Parcel, Patience, joined
 from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, OPEN, PURGE, STOP, serve
 from echelon.clusters.pace import paces
@@ -124,12 +124,14 @@ class _Rank:
         self.rank, self.number, self.told, self.owed, self.up = rank, number, 0, 0, False
 
 
-class MpiCluster:
+class MpiCluster(RealTime):
     """Workers as the other ranks of the run that this program is rank 0 of; elsewhere the constructor never returns.
 
     workers: how many; None for all ranks that are there, and any other number than that is refused. `emulate` and
     `seed` as for processes; times are counted from when a worker sees the first tasks of a round.
     """
+
+    enter = staticmethod(join)
 
     def __init__(self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1) -> None:
         link = self._link = join()
@@ -141,8 +143,8 @@ class MpiCluster:
         if len(made) != len(alive):
             what = "workers" if emulate is None else "emulate"
             raise ArgumentError(
-                f"{what}: {len(made)} is not allowed; must be {len(alive)}, one a rank beside the master{dead}; start "
-                f"the program by 'mpiexec -n {len(made) + 1}', or leave the number out"
+                f"{what}: {len(made)} is not allowed; must be {len(alive)}, one per rank beside the master{dead}; "
+                f"start the program by 'mpiexec -n {len(made) + 1}', or leave the number out"
             )
         if link.user is not None:
             raise ClusterError("another stream uses the ranks of this MPI run: close it first")
@@ -153,9 +155,8 @@ class MpiCluster:
         self._ranks = {rank: _Rank(rank, place) for place, rank in enumerate(alive)}
         self._numbers = {known.number: known for known in self._ranks.values()}
         self._state: tuple[int, int, bytes, list[tuple[int, int]], list[Any]] = (0, 0, b"", [], [])
-        self._coming: list[
-            tuple[int, int, tuple[Any, ...], Any, list[Any]]
-        ] = []  # rank, stream, result, memory, requests
+        # rank, stream, result, memory, requests
+        self._coming: list[tuple[int, int, tuple[Any, ...], Any, list[Any]]] = []
         self._free: dict[int, list[Any]] = {}  # memories of results, by their size
         self._bell = Event()
         self._closed = False
@@ -186,10 +187,7 @@ class MpiCluster:
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Pickle the state of a round; its large arrays are copied, for a job may change them while they are sent."""
-        pickled, beside = shipping.pack(state)
-        if len(pickled) > frames.INLINE:
-            beside.insert(0, memoryview(pickled))
-            pickled = b""
+        pickled, beside = shipping.pack_state(state)
         places, _ = shipping.place(beside, 0)
         self._state = round, key, pickled, places, [np.frombuffer(buffer, np.uint8).copy() for buffer in beside]
 
@@ -224,7 +222,7 @@ class MpiCluster:
     # what happens
 
     def poll(self, timeout_s: float | None) -> list[Report]:
-        """Return what happened, after waiting for it for so long at most."""
+        """Return what happened, after waiting for it at most this long."""
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
         patience = Patience(self._link)
         while True:

@@ -184,7 +184,7 @@ class Link:
         return frame
 
     def spin(self, seconds: float, bell: Event | None = None) -> None:
-        """Look for a frame again and again, for so long at most, until one comes, the bell rings, or a rank dies."""
+        """Look for a frame again and again, at most this long, until one comes, the bell rings, or a rank dies."""
         end = time.monotonic() + seconds
         with self.lock:
             while not (self._came or (bell is not None and bell.is_set()) or time.monotonic() > end):
@@ -255,7 +255,7 @@ class Patience:
         self._pause = _SHORTEST_S
 
     def wait(self, most_s: float, bell: Event | None = None, *, moving: bool = False) -> None:
-        """Wait a little, for so long at most; a bell ends it.
+        """Wait a little, at most this long; a bell ends it.
 
         moving: whether bytes are under way, which may move only when somebody looks: then it never waits for long.
         """

@@ -14,12 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from echelon import trees
-from echelon.arrays import NumberArray
+from echelon.arrays import NumberArray, private
 from echelon.clusters import blas_threads, frames, shipping
-from echelon.clusters.base import Attached, Work
+from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience, Places
 from echelon.clusters.pace import Pace
+from echelon.clusters.shelf import Shelf
 from echelon.errors import ClusterError
 
 INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
@@ -177,7 +178,7 @@ class Inbox:
                 raise  # nobody is left to work for
 
     def take(self, timeout_s: float | None) -> Order | None:
-        """Return the next order, after waiting for it for so long at most."""
+        """Return the next order, after waiting for it at most this long."""
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
         patience = Patience(self._link)
         self.look()
@@ -208,7 +209,7 @@ class MpiWorker(LaneWorker):
     def __init__(self, link: Link, inbox: Inbox, stream: int, pace: Pace | None) -> None:
         super().__init__(pace)
         self._link, self._inbox, self._stream = link, inbox, stream
-        self._works: dict[int, Order | Work] = {}
+        self._shelf = Shelf()
         self._looked = 0.0
         self._lent = False  # whether a message is leaving from memory that the next part may use again
         self._send(frames.pack_short(frames.HELLO))
@@ -251,7 +252,8 @@ class MpiWorker(LaneWorker):
                 lane.round, order.at, lane.tasks, None if lane.state is None else partial(self._bring, lane, order)
             )
         elif kind == frames.LOAD:
-            self._works[order.load[0]] = order
+            # its memory is MPI's to write until all has come, even if nobody needs it any more
+            self._shelf.put(order.load[0], partial(_unpacked, order), drop=order.complete)
         elif kind == frames.UNLOAD:
             self._unload(frames.unpack_short(order.frame)[1])
         else:
@@ -260,70 +262,34 @@ class MpiWorker(LaneWorker):
 
     def _bring(self, lane: frames.LaneFrame, order: Order) -> tuple[Work, Any]:
         order.complete()
-        places = list(lane.buffers)
-        pickled: Any = lane.state
-        if not pickled:  # too long for a frame: it is the first of the buffers
-            (at, size), *places = places
-            pickled = memoryview(order.memory)[at : at + size]
-        state = shipping.unpack(pickled, order.memory, places)
-        if isinstance(state, Attached):
-            state.attach(self._work)
-        return self._work(lane.key), state
-
-    def _work(self, key: int) -> Any:
-        """Return a job's work, or what else was loaded, unpickled when it is first asked for."""
-        known = self._works[key]
-        if isinstance(known, Order):
-            known.complete()
-            _, pickled, places = known.load
-            work: Work = shipping.unpack(memoryview(known.memory)[:pickled], known.memory, places)
-            known = self._works[key] = work
-        return known
+        return self._shelf.bring(lane.key, shipping.unpack_state(lane.state, order.memory, lane.buffers))
 
     def _unload(self, key: int) -> None:
-        known = self._works.pop(key, None)
-        if isinstance(known, Order):
-            known.complete()  # MPI still writes into its memory
+        self._shelf.pop(key)
         if not self._going():
             self.forget()
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send a frame with the message in it, or with the message after it."""
-        nbytes = trees.layout(form).nbytes
-        if nbytes > INLINE:
-            self._lent |= any(_shared(segment) for segment in segments)
+        if trees.layout(form).nbytes > INLINE:
+            self._lent |= not all(map(private, segments))
             head = frames.pack_result(self.round, slot, row, seconds, form, FOLLOWS)
             self._send(head, *(segment.view(np.uint8) for segment in segments))
             return
         head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE)
-        if len(segments) == 1:
-            whole = head + segments[0].tobytes()
-            if len(whole) <= SHORT:
-                self._link.post(MASTER, self._stream, whole)
-            else:
-                self._send(whole)
-            return
-        frame = bytearray(len(head) + nbytes)
-        frame[: len(head)] = head
-        for target, segment in zip(trees.views(form, frame, len(head)), segments, strict=True):
-            target[:] = segment
-        self._send(frame)
+        frame = frames.with_payload(head, form, segments)
+        if len(frame) <= SHORT:
+            self._link.post(MASTER, self._stream, frame)
+        else:
+            self._send(frame)
 
     def complain(self, error: str) -> None:
         """Send a traceback."""
         self._send(frames.pack_raised(self.round, error))
 
 
-def _holders(segment: NumberArray) -> int:
-    owner = segment.base
-    return sys.getrefcount(owner)
-
-
-_ALONE = _holders(np.empty(1).ravel())  # references to memory that nobody holds but the view of it
-
-
-def _shared(segment: NumberArray) -> bool:
-    """Return whether somebody else holds a message's memory, and may write to it. Segments without a base are ours."""
-    if segment.base is None:
-        return False
-    return type(segment.base) is not np.ndarray or _holders(segment) > _ALONE
+def _unpacked(order: Order) -> Any:
+    """Return what an order loads."""
+    order.complete()
+    _, pickled, places = order.load
+    return shipping.unpack(memoryview(order.memory)[:pickled], order.memory, places)

@@ -12,18 +12,21 @@ from echelon.profile import Profile
 from echelon.seeds import place_generator
 
 DRAWN = 128  # tasks whose times are drawn together
+MISSED = 64  # rounds without a lane whose times are drawn together
 
 
 @dataclass(slots=True)
 class Pace:
     """When the messages of a lane are due: link + T_1 + … + T_j after the round began (stream, note 1).
 
+    A task that is given out later is due no earlier than the link and its own time after that.
+
     >>> from echelon.delays import Deterministic
     >>> from echelon.seeds import place_generator
     >>> pace = Pace(Deterministic(time=2.0), 0.5, place_generator(1, 0))
-    >>> pace.begin(100.0, 2)
-    >>> pace.due(1.0), pace.due(3.0)
-    ((102.5, 2.0), (108.5, 6.0))
+    >>> pace.begin(round=1, start=100.0, tasks=2)
+    >>> pace.due(1.0, given=100.0), pace.due(3.0, given=100.0), pace.due(1.0, given=120.0)
+    ((102.5, 2.0), (108.5, 6.0), (122.5, 2.0))
     """
 
     law: Delay
@@ -32,41 +35,51 @@ class Pace:
     _memory: Any = None
     _times: Any = None
     _at: int = 0
-    _due: float = 0.0
+    _base: float = 0.0  # since when it was at work without a pause, link included
+    _spent: float = 0.0
+    _round: int = 0
 
-    def begin(self, start: float, tasks: int) -> None:
+    def begin(self, *, round: int, start: float, tasks: int) -> None:
         """Draw the times of a lane that began at `start`, and of tasks that may be added to it.
 
-        So which times a round takes does not depend on how many tasks the lane has, up to 128, nor on when they come. A
-        recorded trace goes on from task to task, and is not drawn ahead.
+        So which times a round takes does not depend on how many tasks the lane has, up to 128, nor on when they come,
+        and bursts go on through rounds in which this worker had no lane. A recorded trace goes on from task to task:
+        nothing of it is drawn that is not used.
         """
+        replayed = isinstance(self.law, Trace)
         if self._memory is None:
             self._memory = self.law.begin(1, self.rng)
-        self._due, self._at = start + self.link, 0
-        self._draw(tasks if isinstance(self.law, Trace) else DRAWN * -(-tasks // DRAWN))
+        missed, self._round = round - self._round - 1, round
+        while missed > 0 and not replayed:
+            _, self._memory = self.law.advance(self._memory, (1, min(missed, MISSED), DRAWN), self.rng)
+            missed -= MISSED
+        self._base, self._spent, self._at = start + self.link, 0.0, 0
+        self._draw(tasks if replayed else DRAWN * -(-tasks // DRAWN))
 
     def _draw(self, tasks: int) -> None:
         drawn, self._memory = self.law.advance(self._memory, (1, 1, tasks), self.rng)
         self._times = drawn[0, 0]
 
-    def resume(self, start: float) -> None:
-        """Go on with a lane that was done, for tasks that were given out at `start`: their link is paid again."""
-        self._due = max(self._due, start + self.link)
-
     def cut(self, now: float) -> None:
         """Give up the task at hand: the next one begins now."""
-        self._due = now + self.link
+        self._base, self._spent = now + self.link, 0.0
 
-    def due(self, cost: float) -> tuple[float, float]:
-        """Return when the next message is due, and how long its task takes."""
+    def due(self, cost: float, *, given: float) -> tuple[float, float]:
+        """Return when the next message is due, of a task that was given out at `given`, and how long it takes."""
         if self._at >= len(self._times):  # the lane grew since it began
             if not self.law.one_pace:
                 self._draw(1)
             self._at = 0
         time = float(self._times[self._at]) * cost
         self._at += 1
-        self._due += time
-        return self._due, time
+        if given + self.link > self._base + self._spent:
+            self._base, self._spent = given + self.link, 0.0
+        return self.spend(time), time
+
+    def spend(self, seconds: float) -> float:
+        """Return when the message at hand is due if it takes this much longer."""
+        self._spent += seconds
+        return self._base + self._spent
 
 
 def paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace | None]:

@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Lock
@@ -22,9 +21,10 @@ from typing import Any
 
 from echelon import checks, trees
 from echelon.clusters import blas_threads, frames, memory, shipping
-from echelon.clusters.base import Down, Message, Report, Trouble, Up
+from echelon.clusters.base import Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import paces
+from echelon.clusters.places import Places
 from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Profile
@@ -34,18 +34,16 @@ log = logging.getLogger("echelon.clusters")
 # large results are copied into shared memory past the cache, where no worker needs them again: nearly twice as quick
 _TUNABLES, _PAST_THE_CACHE = "GLIBC_TUNABLES", "glibc.cpu.x86_non_temporal_threshold=0x100000"
 _BATCH = 64  # frames taken from one worker before the others have their turn
-_EARLY = 3  # deaths in a row, before it was ready, after which a place is respawned ever more slowly
-_SLOWEST_S = 30.0
 _ALL = 1 << 62  # a round after all rounds
 _BUFFER = 1 << 20
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # at half the price of its own way
 
 
-class ProcessCluster:
+class ProcessCluster(RealTime):
     """Workers as processes of this machine.
 
-    workers: how many. With `emulate`, as many as the profile has, each of which takes the times that the profile's laws
-    draw from `seed`. `threads` is the number of threads that a worker's linear algebra may use.
+    workers: how many; None for one on each processor. With `emulate`, as many as the profile has, each of which takes
+    the times that the profile's laws draw from `seed`. threads: how many a worker's linear algebra may use.
 
     >>> cluster = ProcessCluster(2)
     >>> all(isinstance(report, Up) for report in cluster.poll(None))  # of one worker, or of both
@@ -58,6 +56,8 @@ class ProcessCluster:
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ClusterError("worker processes need Linux (memfd, parent-death signal); use cluster='threads' here")
+        if workers is None and emulate is None:
+            workers = os.cpu_count()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
         self._threads = checks.whole("threads", threads, least=1, most=4096)
@@ -74,10 +74,7 @@ class ProcessCluster:
         self._state: tuple[int, int, bytes, list[tuple[int, int]]] = (0, 0, b"", [])
         self._buffer = memoryview(bytearray(frames.FRAME))
         self._start: float | None = None
-        self._next = 0
-        self._deaths = [0] * self.workers  # in a row, by place
-        self._due: list[tuple[float, int]] = []  # when which place is to be filled again
-        self._births = 0
+        self._places = Places(self.workers)
         self._closed = False
         self._waking = Lock()  # nobody may write to a descriptor that is closed, and perhaps another's by now
         self._start_nursery()
@@ -117,8 +114,7 @@ class ProcessCluster:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         arena_fd = memory.create("echelon-results", memory.RESERVED)
-        handle = Mailbox(self._next, place, ours, memory.Arena(arena_fd), self._epoll)
-        self._next += 1
+        handle = Mailbox(self._places.next_number(), place, ours, memory.Arena(arena_fd), self._epoll)
         order = pickle.dumps((place, self._paces[place]))
         order_fd = memory.create("echelon-order", len(order))
         os.pwrite(order_fd, order, 0)
@@ -137,7 +133,7 @@ class ProcessCluster:
 
     def _greet(self, handle: Mailbox, pid: int) -> Up:
         handle.pid, handle.up = pid, True
-        self._births += 1
+        self._places.came_up(handle.place)
         return Up(handle.number, handle.place)
 
     def _lose(self, handle: Mailbox) -> list[Report]:
@@ -148,23 +144,9 @@ class ProcessCluster:
         self._board.read(handle.place, 0)
         at = self._board.worked(handle.place)
         self._board.work(handle.place, 0, 0, 0)
-        self._deaths[handle.place] = 0 if handle.up else self._deaths[handle.place] + 1
-        early = self._deaths[handle.place] - _EARLY
-        wait = 0.0 if early < 0 else min(0.1 * 2.0**early, _SLOWEST_S)
-        if early >= 0:
-            log.warning(
-                "worker %d (place %d) died before it was ready, %d times in a row; next try in %.1f s",
-                handle.number, handle.place, early + _EARLY, wait,
-            )  # fmt: skip
-        self._due.append((time.monotonic() + wait, handle.place))
-        return [Down(handle.number, handle.place, f"process {handle.pid} ended", at)] if handle.up else []
-
-    def _refill(self) -> None:
-        now = time.monotonic()
-        due = [entry for entry in self._due if entry[0] <= now]
-        for entry in due:
-            self._due.remove(entry)
-            self._spawn(entry[1])
+        reason = f"process {handle.pid} ended" if handle.up else "its process did not begin"
+        self._places.died(handle.number, handle.place, up=handle.up, now=self.now(), reason=reason)
+        return [Down(handle.number, handle.place, reason, at)] if handle.up else []
 
     def _hear_nursery(self) -> None:
         """Take in how a worker's process ended, or that the nursery itself did."""
@@ -185,10 +167,10 @@ class ProcessCluster:
         self._epoll.unregister(self._control)
         self._control.close()
         status = self._nursery.wait()
-        if not self._births:
+        if not self._places.births:
             raise ClusterError(f"no worker process could be started: their parent ended with status {status}")
         log.warning("the workers' parent process ended with status %s; a new one is started", status)
-        self._births = 0
+        self._places.births = 0
         self._start_nursery()
 
     def pids(self) -> dict[int, int]:
@@ -226,10 +208,7 @@ class ProcessCluster:
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Pack the state of a round: small ones go with the lanes, large arrays lie in one memory for all."""
-        pickled, beside = shipping.pack(state)
-        if len(pickled) > frames.INLINE:
-            beside.insert(0, memoryview(pickled))
-            pickled = b""
+        pickled, beside = shipping.pack_state(state)
         places: list[tuple[int, int]] = []
         if beside:
             _, size = shipping.place(beside, 0)
@@ -237,7 +216,7 @@ class ProcessCluster:
             for (at, nbytes), buffer in zip(places, beside, strict=True):
                 self._states.memory[at : at + nbytes] = buffer
         self._state = round, key, pickled, places
-        self._start = time.monotonic()
+        self._start = self.now()
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         """Send tasks, and with the first of a round its state."""
@@ -248,7 +227,7 @@ class ProcessCluster:
         of_state, key, pickled, places = self._state
         assert of_state == round, "broadcast before assign"
         # lanes that go out with the round begin with it, all at once; those given out later begin now
-        start = time.monotonic() if self._start is None else self._start
+        start = self.now() if self._start is None else self._start
         for at in range(0, len(tasks), frames.TASKS):
             some = tasks[at : at + frames.TASKS]
             if handle.told == round:
@@ -269,19 +248,15 @@ class ProcessCluster:
     # what happens
 
     def poll(self, timeout_s: float | None) -> list[Report]:
-        """Return what happened, after waiting for it for so long at most."""
+        """Return what happened, after waiting for it at most this long."""
         self._start = None
         reports: list[Report] = []
-        end = None if timeout_s is None else time.monotonic() + timeout_s
+        end = None if timeout_s is None else self.now() + timeout_s
         while True:
-            wait = end
-            if self._due:
-                self._refill()
-                first = min((due for due, _ in self._due), default=None)
-                wait = first if end is None else end if first is None else min(first, end)
-            left = -1 if wait is None else max(0.0, wait - time.monotonic())
-            ready = self._epoll.poll(left)
-            for descriptor, _ in ready:
+            now = self.now()
+            for place in self._places.due(now):
+                self._spawn(place)
+            for descriptor, _ in self._epoll.poll(self._places.wait(end, now)):
                 handle = self._handles.get(descriptor)
                 if handle is not None:
                     self._listen(handle, reports)
@@ -291,7 +266,7 @@ class ProcessCluster:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._woken, 4096)
                     return reports
-            if reports or (end is not None and time.monotonic() >= end):
+            if reports or (end is not None and self.now() >= end):
                 return reports
 
     def _listen(self, handle: Mailbox, reports: list[Report]) -> None:

@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +21,13 @@ import numpy as np
 
 from echelon import checks, trees
 from echelon.clusters import blas_threads, frames, ray_session, shipping
-from echelon.clusters.base import Down, Message, Report, Trouble, Up
+from echelon.clusters.base import Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.pace import paces
+from echelon.clusters.places import Places
 from echelon.clusters.ray_actor import RayActor, actor_class
 from echelon.clusters.ray_worker import LANE, LENGTH, LOAD, OVER, STOP, UNLOAD, Shipped, unship
 from echelon.errors import ClusterError
-from echelon.plan import Task
+from echelon.plan import AHEAD, Task
 from echelon.profile import Profile
 
 try:
@@ -43,8 +43,6 @@ _INLINE = 64 * 1024  # bytes of a state that goes with every lane; larger ones l
 _ITEMS = 20_000  # that a generator yields before another takes its place
 _LOOK_S = 1.0  # how often a reader looks whether it is still needed
 _GRACE_S = 10.0  # what readers get to end
-_EARLY = 3  # deaths in a row, before it was ready, after which a place is filled ever more slowly
-_SLOWEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +52,17 @@ class _Gone:
     reason: str
 
 
-class RayCluster:
+class RayCluster(RealTime):
     """Workers as actors of Ray.
 
-    workers: how many. With `emulate`, as many as the profile has, each of which takes the times that the profile's laws
-        draw from `seed`.
+    workers: how many. Without it, one on each processor of Ray, or as many as `resources` say. With `emulate`, as many
+        as the profile has, each of which takes the times that the profile's laws draw from `seed`.
     address: HOST:PORT of a Ray cluster, or "auto" for the one on this machine. Without it (and without RAY_ADDRESS),
         the Ray that the program has started already, or else one of our own, which only this machine can reach and
         which ends with the cluster.
-    resources: what a worker occupies, as options of an actor: ``{"num_cpus": 1, "num_gpus": 0.5}``; a list of them, one
-        a worker, where they differ; "node" for one worker on each node, "cpu" for one on each processor. By default
-        one CPU, and none where workers are emulated.
+    resources: what a worker occupies, as options of an actor: ``{"num_cpus": 1, "num_gpus": 0.5}``; a list of them,
+        one per worker, where they differ; "node" for one worker on each node, "cpu" for one on each processor. By
+        default one CPU, and none where workers are emulated.
     threads: that a worker's linear algebra may use. start_s: how long what is occupied may take to be free.
     """
 
@@ -79,6 +77,8 @@ class RayCluster:
         threads: int = 1,
         start_s: float = 30.0,
     ) -> None:
+        if workers is None and emulate is None and resources is None:
+            resources = "cpu"
         count = workers if emulate is None else len(paces(workers, emulate, seed))
         wanted = ray_session.requests(resources, count, each=1.0 if emulate is None else 0.0)
         checks.number("start_s", start_s, above=0)
@@ -90,8 +90,6 @@ class RayCluster:
         self._works: dict[int, Any] = {}
         self._state: tuple[int, int, Shipped | None, list[Any]] = (0, 0, None, [])
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
-        self._next = self._births = 0
-        self._due: list[tuple[float, int]] = []  # when which place is to be filled again
         self._group: Any = None
         self._session = ray_session.Session(address, occupied)
         try:
@@ -100,7 +98,7 @@ class RayCluster:
             self._requests, self._one_disk = wanted, self._session.alone
             self._paces = paces(len(wanted), emulate, seed)
             self.workers = len(wanted)
-            self._deaths = [0] * self.workers  # in a row, by place
+            self._places = Places(self.workers)
             self._group, self._bundles = ray_session.reserve(wanted, apart=resources == "node", wait_s=start_s)
             self._actor = actor_class()
             for place in range(self.workers):
@@ -118,9 +116,8 @@ class RayCluster:
                 self._group, placement_group_bundle_index=self._bundles[place]
             )
         actor = self._actor.options(**options).remote(self._environment, [*filter(None, sys.path)], self._paces[place])
-        handle = RayActor(self._next, place, actor)
+        handle = RayActor(self._places.next_number(), place, actor)
         self._handles[handle.number] = handle
-        self._next += 1
         for key, reference in self._works.items():
             handle.tell(LOAD, key, references=[reference])
         handle.thread = Thread(target=self._read, args=(handle,), name=f"echelon-ray-{handle.number}", daemon=True)
@@ -154,26 +151,11 @@ class RayCluster:
         handle.gone = True
         with contextlib.suppress(RayError, ValueError):  # it may only be out of reach, or its thread dead
             ray.kill(handle.actor)
-        place = handle.place
-        self._deaths[place] = 0 if handle.up else self._deaths[place] + 1
-        early = self._deaths[place] - _EARLY
-        wait = 0.0 if early < 0 else min(0.1 * 2.0**early, _SLOWEST_S)
-        if early >= 0:
-            if not self._births:
-                raise ClusterError(f"no Ray worker could be started: {reason}")
-            log.warning(
-                "worker %d (place %d) died before it was ready, %d times in a row; next try in %.1f s: %s",
-                handle.number, place, early + _EARLY, wait, reason,
-            )  # fmt: skip
-        self._due.append((time.monotonic() + wait, place))
+        self._places.died(handle.number, handle.place, up=handle.up, now=self.now(), reason=reason)
+        if self._places.hopeless:
+            raise ClusterError(f"no Ray worker could be started: {reason}")
         at = (handle.round, *handle.tasks[0]) if handle.tasks else None
-        return [Down(handle.number, place, reason, at)] if handle.up else []
-
-    def _refill(self) -> None:
-        now = time.monotonic()
-        for entry in [entry for entry in self._due if entry[0] <= now]:
-            self._due.remove(entry)
-            self._spawn(entry[1])
+        return [Down(handle.number, handle.place, reason, at)] if handle.up else []
 
     def pids(self) -> dict[int, int]:
         """Return the process of each worker that is up, by its number; on its own machine."""
@@ -221,7 +203,8 @@ class RayCluster:
             return  # it died
         of_state, key, shipped, references = self._state
         assert of_state == round, "broadcast before assign"
-        listed = [(task.slot, task.row, task.cost) for task in tasks if self._stopped.get(task.slot) != round]
+        wanted = [task for task in tasks if self._stopped.get(min(task.slot, AHEAD)) != round]
+        listed = [(task.slot, task.row, task.cost) for task in wanted]
         if not listed:
             return
         if handle.round == round:
@@ -243,31 +226,30 @@ class RayCluster:
         """End a slot of a round."""
         self._stopped[slot] = round
         for handle in self._handles.values():
-            if handle.round == round and any(task[0] == slot for task in handle.tasks):
-                handle.tasks = deque(task for task in handle.tasks if task[0] != slot)
+            left = deque(task for task in handle.tasks if min(task[0], AHEAD) != slot)
+            if handle.round == round and len(left) < len(handle.tasks):
+                handle.tasks = left
                 handle.tell(STOP, round, slot)
 
     # what happens
 
     def poll(self, timeout_s: float | None) -> list[Report]:
-        """Return what happened, after waiting for it for so long at most."""
+        """Return what happened, after waiting for it at most this long."""
         reports: list[Report] = []
-        end = None if timeout_s is None else time.monotonic() + timeout_s
+        end = None if timeout_s is None else self.now() + timeout_s
         while True:
-            wait = end
-            if self._due:
-                self._refill()
-                first = min((due for due, _ in self._due), default=None)
-                wait = first if end is None else end if first is None else min(first, end)
+            now = self.now()
+            for place in self._places.due(now):
+                self._spawn(place)
             try:
-                found = self._inbox.get(timeout=None if wait is None else max(0.0, wait - time.monotonic()))
+                found = self._inbox.get(timeout=self._places.wait(end, now))
                 while found is not None:
                     self._report(*found, reports)
                     found = self._inbox.get_nowait()
                 return reports  # woken
             except Empty:
                 pass
-            if reports or (end is not None and time.monotonic() >= end):
+            if reports or (end is not None and self.now() >= end):
                 return reports
 
     def _report(self, handle: RayActor, item: Any, reports: list[Report]) -> None:
@@ -278,7 +260,7 @@ class RayCluster:
         elif isinstance(item, str):
             pid, handle.node, where = item.split(" ")
             handle.pid, handle.up = int(pid), True
-            self._births += 1
+            self._places.came_up(handle.place)
             log.info("worker %d (place %d) is process %s on %s", handle.number, handle.place, pid, where)
             reports.append(Up(handle.number, handle.place))
         elif isinstance(item, bytes):

@@ -15,11 +15,12 @@ from threading import Event, Thread
 from typing import Any
 
 from echelon import trees
-from echelon.arrays import NumberArray
+from echelon.arrays import NumberArray, private
 from echelon.clusters import frames
-from echelon.clusters.base import Attached, Work
+from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.pace import Pace
+from echelon.clusters.shelf import Shelf
 
 # kinds of orders: (LANE, round, key, tasks, state), (LOAD, key), (UNLOAD, key), (OVER, round), (STOP, round, slot)
 LANE, LOAD, UNLOAD, OVER, STOP = range(5)
@@ -27,7 +28,6 @@ SMALL = 32 * 1024  # bytes of a message that travels among others
 BATCH = 80 * 1024  # bytes of an item that Ray sends at once, and not through its store
 LENGTH = struct.Struct("<I")
 _SWITCH_S = 0.001  # after which a part in pure Python lets the other threads have their turn
-_OWN = 2  # references to an array that only a view of it holds, as they are counted
 
 Shipped = tuple[bytes, list[Any]]  # a pickle, and its arrays
 Large = tuple[bytes, list[NumberArray]]  # the head of a result, and its segments
@@ -48,7 +48,7 @@ class RayWorker(LaneWorker):
         self._get = get
         self._over = 0
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
-        self._works: dict[int, Any] = {}
+        self._shelf = Shelf()
         self._inbox: Queue[Any] = Queue()
         self._outbox: SimpleQueue[bytes | str | tuple[Large, Event | None] | None] = SimpleQueue()
         self._held: Any = None  # a large message that came after small ones
@@ -138,57 +138,27 @@ class RayWorker(LaneWorker):
             bring = None if round == self.round else lambda: self._bring(key, state, references)
             self.begin(round, start, tasks, bring)
         elif order[0] == LOAD:
-            self._works[order[1]] = references
+            self._shelf.put(order[1], lambda: unship(self._get(references[0])))
         else:
-            self._works.pop(order[1], None)
+            self._shelf.pop(order[1])
             if not self._going():
                 self.forget()
 
     def _bring(self, key: int, shipped: Shipped | None, references: list[Any]) -> tuple[Work, Any]:
         state = unship(self._get(references[0]) if shipped is None else shipped)
-        if isinstance(state, Attached):
-            state.attach(self._work)
-        return self._work(key), state
-
-    def _work(self, key: int) -> Any:
-        """Return a job's work, or what else was loaded, fetched when it is first asked for."""
-        known = self._works[key]
-        if isinstance(known, list):
-            known = self._works[key] = _Made(unship(self._get(known[0])))
-        return known.value
+        return self._shelf.bring(key, state)
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Hand a message to the thread that yields; one that may be overwritten only when that has taken it."""
         head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE)
-        nbytes = trees.layout(form).nbytes
-        if nbytes > SMALL:
-            taken = None if all(map(_own, segments)) else Event()
+        if trees.layout(form).nbytes > SMALL:
+            taken = None if all(map(private, segments)) else Event()
             self._outbox.put(((head, segments), taken))
             if taken is not None:
                 taken.wait()
-        elif len(segments) == 1:
-            self._outbox.put(head + segments[0].tobytes())
         else:
-            payload = bytearray(nbytes)
-            for target, segment in zip(trees.views(form, payload), segments, strict=True):
-                target[:] = segment
-            self._outbox.put(head + bytes(payload))
+            self._outbox.put(bytes(frames.with_payload(head, form, segments)))
 
     def complain(self, error: str) -> None:
         """Send a traceback."""
         self._outbox.put(frames.pack_raised(self.round, error))
-
-
-class _Made:
-    """Something that was loaded, and may itself be a list."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _own(segment: NumberArray) -> bool:
-    """Return whether nobody but a message holds the memory of one of its segments."""
-    base = segment.base
-    if base is None:
-        return True
-    return isinstance(base, type(segment)) and base.base is None and sys.getrefcount(base) <= _OWN + 1

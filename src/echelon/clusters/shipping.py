@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from echelon.clusters.frames import INLINE
 from echelon.clusters.memory import create
 
 ALIGN = 64
@@ -82,6 +83,20 @@ def pack(value: Any, *, by_name: bool = True) -> tuple[bytes, list[memoryview]]:
     pickler.by_name = by_name
     pickler.dump(value)
     return stream.getvalue(), beside
+
+
+def pack_state(state: Any) -> tuple[bytes, list[memoryview]]:
+    """Return a pickle that fits a frame, and the arrays beside it; one that is too long is the first of these."""
+    pickled, beside = pack(state)
+    return (pickled, beside) if len(pickled) <= INLINE else (b"", [memoryview(pickled), *beside])
+
+
+def unpack_state(pickled: Any, memory: Any, places: Sequence[tuple[int, int]]) -> Any:
+    """Return the state that `pack_state` packed, as `unpack` does."""
+    if not pickled:
+        (at, size), *places = places
+        pickled = memoryview(memory)[at : at + size]
+    return unpack(pickled, memory, places)
 
 
 class Packed:

@@ -6,17 +6,19 @@ import os
 import select
 import socket
 import struct
+from functools import partial
 from typing import Any
 
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.clusters import frames, shipping
-from echelon.clusters.base import Attached, Work
+from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach
 from echelon.clusters.pace import Pace
+from echelon.clusters.shelf import Shelf
 
-_SMALL = 2048  # bytes
+_SMALL = 2048  # bytes that are quicker copied into one buffer than sent from two
 _ONE_DESCRIPTOR = socket.CMSG_SPACE(struct.calcsize("i"))
 
 
@@ -45,7 +47,7 @@ class ProcessWorker(LaneWorker):
     ) -> None:
         super().__init__(pace)
         self._place, self._socket, self._arena, self._board, self._states = place, link, arena, board, states
-        self._works: dict[int, tuple[int, int, list[tuple[int, int]]] | Work] = {}
+        self._shelf = Shelf()
         self._block = frames.NOWHERE  # where the message that is being computed lies, if it does
         self._socket.send(frames.pack_short(frames.HELLO, os.getpid()))
 
@@ -77,7 +79,8 @@ class ProcessWorker(LaneWorker):
         elif frame[0] == frames.LOAD:
             key, pickled, buffers = frames.unpack_load(frame)
             (descriptor,) = struct.unpack_from("i", beside[0][2])
-            self._works[key] = (descriptor, pickled, buffers)
+            work = partial(shipping.open_packed, descriptor, pickled, buffers)
+            self._shelf.put(key, work, drop=partial(os.close, descriptor))
         else:
             self._unload(frames.unpack_short(frame)[1])
 
@@ -87,30 +90,11 @@ class ProcessWorker(LaneWorker):
         self.begin(lane.round, lane.start, lane.tasks, None if lane.state is None else lambda: self._bring(lane))
 
     def _bring(self, lane: frames.LaneFrame) -> tuple[Work, Any]:
-        places = list(lane.buffers)
-        pickled: Any = lane.state
-        if not pickled:  # too long for a frame: it is the first of the buffers
-            (at, size), *places = places
-            pickled = memoryview(self._states)[at : at + size]
-        state = shipping.unpack(pickled, self._states, places)
-        if isinstance(state, Attached):
-            state.attach(self._work)
-        return self._work(lane.key), state
-
-    def _work(self, key: int) -> Any:
-        """Return a job's work, or what else was loaded, made from shared memory when it is first asked for."""
-        known = self._works[key]
-        if not isinstance(known, tuple):
-            return known
-        work: Work = shipping.open_packed(*known)
-        os.close(known[0])
-        self._works[key] = work
-        return work
+        state = shipping.unpack_state(lane.state, self._states, lane.buffers)
+        return self._shelf.bring(lane.key, state)
 
     def _unload(self, key: int) -> None:
-        known = self._works.pop(key, None)
-        if isinstance(known, tuple):
-            os.close(known[0])
+        self._shelf.pop(key)
         if not self._going():
             self.forget()
         self._arena.forget()
@@ -143,15 +127,10 @@ class ProcessWorker(LaneWorker):
         head = frames.pack_result(self.round, slot, row, seconds, form, block)
         if block != frames.NOWHERE:
             self._socket.send(head)
-        elif len(segments) == 1 and segments[0].nbytes <= _SMALL:
-            self._socket.send(head + segments[0].tobytes())  # one buffer is quicker than two
-        elif len(segments) == 1:
+        elif len(segments) == 1 and segments[0].nbytes > _SMALL:
             self._socket.sendmsg((head, segments[0].data))
         else:
-            payload = bytearray(trees.layout(form).nbytes)
-            for target, segment in zip(trees.views(form, payload), segments, strict=True):
-                target[:] = segment
-            self._socket.sendmsg((head, payload))
+            self._socket.send(frames.with_payload(head, form, segments))
 
     def complain(self, error: str) -> None:
         """Send a traceback."""

@@ -31,28 +31,7 @@ CODES: dict[str, Callable[..., Code]] = {
 }
 
 __all__ = [
-    "CODES",
-    "Code",
-    "CountTracker",
-    "Decoded",
-    "Decoder",
-    "LagrangeCode",
-    "ProductCode",
-    "SpanTracker",
-    "Tracker",
-    "Verdict",
-    "Weights",
-    "combine",
-    "cyclic",
-    "fractional_repetition",
-    "khatri_rao",
-    "lagrange",
-    "mds",
-    "polynomial",
-    "reed_solomon",
-    "subspace",
-    "threshold_of",
-    "tracker",
-    "uncoded",
-    "verify",
-]
+    "CODES", "Code", "CountTracker", "Decoded", "Decoder", "LagrangeCode", "ProductCode", "SpanTracker",
+    "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao", "lagrange",
+    "mds", "polynomial", "reed_solomon", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+]  # fmt: skip

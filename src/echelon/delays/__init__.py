@@ -42,22 +42,9 @@ DELAYS: dict[str, type[Delay]] = {
 }
 
 __all__ = [
-    "DELAYS",
-    "Delay",
-    "Deterministic",
-    "Exponential",
-    "Fritchman",
-    "Gamma",
-    "GilbertElliott",
-    "Pareto",
-    "RoundPace",
-    "ShiftedExponential",
-    "Straggler",
-    "Trace",
-    "arrival_law",
-    "fit",
-    "task_laws",
-]
+    "DELAYS", "Delay", "Deterministic", "Exponential", "Fritchman", "Gamma", "GilbertElliott", "Pareto",
+    "RoundPace", "ShiftedExponential", "Straggler", "Trace", "arrival_law", "fit", "task_laws",
+]  # fmt: skip
 
 
 def fit(law: str, mean: float, std: float, /, **parameters: Any) -> Delay:

@@ -38,10 +38,7 @@ class Exponential(Delay):
         """1/rate too: both moments have one parameter."""
         return 1 / self.rate
 
-    @property
-    def closed(self) -> bool:
-        """Sums are gamma distributed."""
-        return True
+    closed = True  # sums are gamma distributed
 
     @classmethod
     def fit(cls, mean: float, std: float) -> Self:

@@ -56,10 +56,7 @@ class Fritchman(Delay):
         """Deviation over good and bad rounds."""
         return slowed_moments(self.base, self.share, self.slowdown)[1]
 
-    @property
-    def independent_rounds(self) -> bool:
-        """A slow round makes the next one likely to be slow."""
-        return False
+    independent_rounds = False  # a slow round makes the next one likely to be slow
 
     @classmethod
     def fit(

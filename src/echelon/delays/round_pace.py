@@ -48,10 +48,7 @@ class RoundPace(Delay):
         """Paces of different rounds are as independent as the base's draws."""
         return self.base.independent_rounds
 
-    @property
-    def one_pace(self) -> bool:
-        """That is the point of it."""
-        return True
+    one_pace = True  # that is the point of it
 
     @classmethod
     def fit(cls, mean: float, std: float) -> Self:

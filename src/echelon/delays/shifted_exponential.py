@@ -38,10 +38,7 @@ class ShiftedExponential(Delay):
         """1/rate: the shift does not vary."""
         return 1 / self.rate
 
-    @property
-    def closed(self) -> bool:
-        """Sums are shifted gamma variables."""
-        return True
+    closed = True  # sums are shifted gamma variables
 
     @classmethod
     def fit(cls, mean: float, std: float) -> Self:

@@ -37,10 +37,7 @@ class Trace(Delay):
         """Deviation of the record."""
         return float(np.std(self.times))
 
-    @property
-    def independent_rounds(self) -> bool:
-        """One round begins where the last one ended."""
-        return False
+    independent_rounds = False  # one round begins where the last one ended
 
     @classmethod
     def fit(cls, mean: float, std: float, *, times: Sequence[float] = ()) -> Self:

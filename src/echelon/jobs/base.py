@@ -1,15 +1,20 @@
-"""What a job is to the stream, whatever it computes: a code, work for the workers, and steps on the master."""
+"""What a job is to the stream, whatever it computes: a code, work for the workers, and steps on the master.
+
+Rounds of an iterative job are all alike; a `RoundJob` plans each from what came of those before. To the driver both are
+one thing: `open` a round, `request` what its parts are computed from, `advance` with what came.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from numpy.random import Generator
 
 from echelon import checks
-from echelon.clusters import Cluster, Message, Work
-from echelon.codes import Code, Weights
+from echelon.clusters import Cluster, Work
+from echelon.codes import Code
 from echelon.errors import ArgumentError
+from echelon.jobs.collected import Collected
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 
@@ -26,7 +31,9 @@ class IterativeJob(ABC):
     A subclass sets `parts`: they and the redundancy determine its code, unless it brings a `plan` of its own, with
     codes; `lend` then says whether workers of slots that are recovered may help those that lag. One whose code recovers
     many values, and not one sum, is `stacked`; one that wants what each slot gives, and not their sum, is `by_slot`.
-    `move_cost` is what a part that is new to a worker costs it, in parts.
+    `move_cost` is what a part that is new to a worker costs it, in parts. `ahead` says whether idle workers may do its
+    first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
+    largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
     """
 
     parts: int
@@ -34,7 +41,10 @@ class IterativeJob(ABC):
     lend = False
     stacked = False
     by_slot = False
+    ahead = True
+    restarts = True
     move_cost = 0.0
+    noise_limit: float | None = 1e12
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None
@@ -55,6 +65,11 @@ class IterativeJob(ABC):
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return the code that protects an iteration, with about so many rows for each that is needed."""
 
+    @property
+    def code_key(self) -> Hashable:
+        """What jobs have in common that have one code, at the same redundancy: all that `code` depends on."""
+        return type(self), self.parts
+
     @abstractmethod
     def work(self, codes: Sequence[Code]) -> Work:
         """Return what travels to the workers, for slots with these codes."""
@@ -67,6 +82,32 @@ class IterativeJob(ABC):
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the next state from what was recovered: the sum, all values along a first axis, or a list by slot."""
 
+    def open(self, cluster: Cluster) -> Plan | None:
+        """Return the plan of the next round, with a lane for every place, and load what it needs; None: any will do."""
+        return None
+
+    def held(self, slot: int) -> Sequence[int]:
+        """Return the rows of a slot that came in rounds before."""
+        return ()
+
+    def recovered(self, collected: Collected) -> Any:
+        """Return what `step` is given."""
+        if self.by_slot:
+            return collected.by_slot()
+        return collected.stacked() if self.stacked else collected.total()
+
+    def advance(
+        self, state: Any, iteration: int, collected: Collected, decide: Callable[[bool], None]
+    ) -> tuple[Any, bool | None]:
+        """Return the state after a round, the job's iteration-th, and whether that was the last one.
+
+        None: nobody knows yet, and `decide` will be told; it may be called from any thread.
+        """
+        after = self.step(state, self.recovered(collected))
+        if after is None and state is not None:
+            raise ArgumentError("update: returned None; must return the next state")
+        return after, self.finished(after, iteration)
+
     def finished(self, state: Any, iteration: int) -> bool:
         """Return whether the job has ended after so many iterations."""
         if self.iterations is not None and iteration >= self.iterations:
@@ -78,6 +119,8 @@ class RoundJob(IterativeJob):
     """A job that plans each of its rounds itself, from what came of those before. All of its slots have one code."""
 
     by_slot = True
+    ahead = restarts = False
+    noise_limit = None
 
     def __init__(self, *, name: str | None, tolerance: float | None) -> None:
         super().__init__(state=None, iterations=None, until=self._never, name=name, tolerance=tolerance)
@@ -91,15 +134,14 @@ class RoundJob(IterativeJob):
         """Return the plan of the next round, with a lane for every place, and load what it needs."""
 
     @abstractmethod
-    def held(self, slot: int) -> Sequence[int]:
-        """Return the rows of a slot that came in rounds before."""
+    def close(self, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
+        """Take in what came of a round; return whether it was the last, or None where `decide` will be told."""
 
-    @abstractmethod
-    def close(self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights]) -> bool:
-        """Take over the messages of a round, by slot and row, and the weights of slots that are recovered.
-
-        Return whether that was the last round.
-        """
+    def advance(
+        self, state: Any, iteration: int, collected: Collected, decide: Callable[[bool], None]
+    ) -> tuple[Any, bool | None]:
+        """Close the round."""
+        return state, self.close(collected, decide)
 
     def step(self, state: Any, recovered: Any) -> Any:
         """Never asked: `close` takes what came."""

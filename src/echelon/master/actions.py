@@ -18,13 +18,13 @@ class Outcome(Enum):
 class Replan:
     """A round of a job is about to open on these workers; answer with `Planned` (the old plan will do).
 
-    behind: the job that comes after it, whose first round may be begun by workers that have nothing else to do.
+    following: the job that comes after it, whose first round workers may do ahead that have nothing else to do.
     """
 
     job: int
     round: int
     workers: tuple[int, ...]
-    behind: int | None = None
+    following: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Purge:
 class Stop:
     """A slot is recovered while others are not: whoever still computes for it may stop.
 
-    Slots that share planned lanes with others are never stopped: such lanes go on as they were planned. Slots behind
-    those of the round's own plan are the next job's: they are stopped when the round needs all hands.
+    Slots that share planned lanes with others are never stopped: such lanes go on as they were planned. Slot `AHEAD`
+    stands for all of the next job's: they are stopped when the round needs all hands.
     """
 
     round: int

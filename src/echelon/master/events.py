@@ -43,10 +43,10 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PlannedAhead:
     """The first round of the job that comes after the one in service: its plan, whose lanes are, and what of it came.
 
-    Its slots are numbered on from those of the round in which it is begun.
+    In the round in which it is done ahead, its slots are numbered from `AHEAD` on.
     """
 
     job: int
@@ -62,7 +62,7 @@ class Planned:
 
     A lane may be for a worker that is not there: its rows are given to others where they are needed. With `lend`,
     workers of recovered slots may help those that lag. Rows that `came` while another job was served need not come
-    again. `begun` is what workers do that have nothing else to do.
+    again. `ahead` is what workers do that have nothing else to do.
     """
 
     time: float
@@ -72,7 +72,7 @@ class Planned:
     codes: tuple[Code, ...] = ()
     lend: bool = False
     came: tuple[tuple[int, int], ...] = ()
-    begun: Begun | None = None
+    ahead: PlannedAhead | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
       └── queue empty ───┴── next job ◄───────────┴── Failed, Cancelled ── Deliver ◄───┘
 
 Jobs are served one at a time, in order of arrival, so they are delivered in that order. Workers for whom a round has
-nothing more may begin the first round of the next job, where the driver plans for that (`Early`). A message of an
+nothing more may do the first round of the next job ahead, where the driver plans for that (`Ahead`). A message of an
 earlier round, a repeated one or one of an unknown row changes nothing.
 """
 
@@ -30,8 +30,8 @@ from echelon.master.actions import (
     Stop,
     Update,
 )
+from echelon.master.ahead import Ahead
 from echelon.master.collection import KILLS, Collection
-from echelon.master.early import Early
 from echelon.master.events import (
     Alarm,
     Cancelled,
@@ -47,6 +47,7 @@ from echelon.master.events import (
     Updated,
 )
 from echelon.master.lending import lend
+from echelon.plan import AHEAD
 
 
 class Phase(Enum):
@@ -72,7 +73,7 @@ class Master:
     >>> master.handle(Joined(0.0, 7))
     []
     >>> master.handle(Submitted(1.0, 0))
-    [Replan(job=0, round=1, workers=(7,), behind=None)]
+    [Replan(job=0, round=1, workers=(7,), following=None)]
     """
 
     def __init__(self, *, patience: float) -> None:
@@ -87,8 +88,8 @@ class Master:
         self.moved = False  # whether a message came since the timer was set
         self.ripening = False  # whether the timer is set for the end of the round
         self.lend = False
-        self.early: Early | None = None  # what idle workers do in this round for the next job
-        self.barred: set[int] = set()  # jobs not to be begun early: they were the death of a worker
+        self.ahead: Ahead | None = None  # what idle workers do in this round for the next job
+        self.barred: set[int] = set()  # jobs not to be begun ahead: they were the death of a worker
         self.last_job = -1
         self._moves: dict[type, Callable[[Any], list[Action]]] = {
             Received: self._received,
@@ -107,25 +108,25 @@ class Master:
     def handle(self, event: Event) -> list[Action]:
         """Take in an event and return what is to be done, in order."""
         actions = self._moves[type(event)](event)
-        return actions if self.early is None else self._with_early(self.early, event, actions)
+        return actions if self.ahead is None else self._with_ahead(self.ahead, event, actions)
 
-    def _with_early(self, early: Early, event: Event, actions: list[Action]) -> list[Action]:
+    def _with_ahead(self, ahead: Ahead, event: Event, actions: list[Action]) -> list[Action]:
         """Return what is to be done, and what idle workers may do for the next job, unless the round needs them."""
         collection = self.collection
         if collection is None:
-            self.early = None
+            self.ahead = None
             return actions
-        if any(isinstance(action, Assign) and early.busy(action.worker) for action in actions):
+        if any(isinstance(action, Assign) and ahead.busy(action.worker) for action in actions):
             return [*self._all_hands(), *actions]
         if any(isinstance(action, Recover) for action in actions):
             return actions  # the round may be over
         asked = {event.worker} & self.workers.keys() if isinstance(event, Received) else self.workers
-        return [*actions, *early.give(worker for worker in asked if collection.busy[worker] <= 0)]
+        return [*actions, *ahead.give(worker for worker in asked if collection.busy[worker] <= 0)]
 
     def _all_hands(self) -> list[Action]:
         """End what is done for the next job, for this round."""
-        stops: list[Action] = [] if self.early is None else [*self.early.stops()]
-        self.early = None
+        stops: list[Action] = [] if self.ahead is None else [Stop(self.round, AHEAD)]
+        self.ahead = None
         return stops
 
     # jobs
@@ -143,7 +144,7 @@ class Master:
         if event.job in self.queue:
             self.queue.remove(event.job)
             self.barred.discard(event.job)
-            if self.early is not None and self.early.job == event.job:
+            if self.ahead is not None and self.ahead.job == event.job:
                 return [*self._all_hands(), Deliver(event.job, Outcome.CANCELLED)]
             return [Deliver(event.job, Outcome.CANCELLED)]
         return []
@@ -180,8 +181,8 @@ class Master:
         assert self.job is not None
         if not self.workers:
             return [Starve(self.job, self.round)]
-        behind = self.queue[0] if self.queue and self.queue[0] not in self.barred else None
-        return [Replan(self.job, self.round, tuple(self.workers), behind)]
+        following = self.queue[0] if self.queue and self.queue[0] not in self.barred else None
+        return [Replan(self.job, self.round, tuple(self.workers), following)]
 
     def _planned(self, event: Planned) -> list[Action]:
         if event.round != self.round or self.phase is not Phase.PLANNING:
@@ -193,9 +194,9 @@ class Master:
             )
         self.phase = Phase.COLLECTING
         collection = self.collection = Collection(event.round, event.plan, event.codes, event.time, event.came)
-        self.early = None
-        if event.begun is not None and event.begun.job in self.queue:
-            self.early = Early(event.round, len(event.plan.slots), event.begun)
+        self.ahead = None
+        if event.ahead is not None and event.ahead.job in self.queue:
+            self.ahead = Ahead(event.round, event.ahead)
         self.lend = event.lend
         self.attempt, self.moved, self.ripening = 0, False, False
         recover = [
@@ -223,8 +224,8 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         slot = event.slot
-        if self.early is not None and slot >= self.early.first:
-            self.early.receive(event.worker, slot, event.row, event.time)
+        if self.ahead is not None and slot >= AHEAD:
+            self.ahead.receive(event.worker, slot, event.row, event.time)
             return []
         if self.lend:
             collection.progress(event.worker, slot, event.row, event.time)
@@ -318,10 +319,10 @@ class Master:
         if self.phase is not Phase.COLLECTING or self.collection is None:
             return []
         at, stops = event.at, list[Action]()
-        early, idle = self.early, self.collection.busy[event.worker] <= 0
-        if early is not None and early.lose(event.worker) and (at is None or at[1] >= early.first) and idle:
+        ahead, idle = self.ahead, self.collection.busy[event.worker] <= 0
+        if ahead is not None and ahead.lose(event.worker) and (at is None or at[1] >= AHEAD) and idle:
             # it was at the next job, which may be what killed it
-            self.barred.add(early.job)
+            self.barred.add(ahead.job)
             at, stops = None, self._all_hands()
         if self.collection.lose(event.worker, at):
             assert at is not None

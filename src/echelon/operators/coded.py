@@ -2,7 +2,6 @@
 
 import weakref
 from threading import Lock, Thread
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from echelon import checks
 from echelon.arrays import NumberArray
+from echelon.closing import Closing
 from echelon.errors import ClusterError
 from echelon.operators.gram import GramOperator
 from echelon.operators.stores import keep, times
@@ -17,7 +17,7 @@ from echelon.stream import Stream
 from echelon.stream.kept import Kept
 
 
-class CodedOperator(LinearOperator):  # type: ignore[misc]
+class CodedOperator(LinearOperator, Closing):  # type: ignore[misc]
     """A matrix as a linear operator; from `echelon.linear_operator`, which says more.
 
     Several threads may use it at a time. Products are formed in the precision of the matrix, which is `dtype`.
@@ -51,13 +51,8 @@ class CodedOperator(LinearOperator):  # type: ignore[misc]
         if closing and self._owned:
             self.stream.close(wait=wait)
 
-    def __enter__(self) -> "CodedOperator":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(wait=kind is None)
+    def _leave(self, *, well: bool) -> None:
+        self.close(wait=well)
 
     def _store(self, number: int) -> Kept:
         with self._storing:

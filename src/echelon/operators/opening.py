@@ -26,8 +26,6 @@ def linear_operator(
     emulate: Profile | None = None,
     seed: int = 1,
     progress: bool | None = False,
-    address: str | None = None,
-    resources: Any = None,
 ) -> CodedOperator:
     """Return a matrix as a `scipy.sparse.linalg.LinearOperator` whose products are computed by coded workers.
 
@@ -62,8 +60,6 @@ def linear_operator(
         "emulate": emulate,
         "seed": seed,
         "progress": progress,
-        "address": address,
-        "resources": resources,
     }
     if stream is None:
         opened = Stream(**options)

@@ -5,10 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from echelon.arrays import FloatArray
+from echelon.clusters import VirtualCluster
+from echelon.clusters.pace import Pace
+from echelon.jobs import HollowJob
 from echelon.papers.claims import BEYOND, Claim, write_csv
 from echelon.papers.mmc_beyond import LOAD, MODEL, WORKERS
 from echelon.schemes import CodedPlan, fractional_repetition, multi_message
-from echelon.simulation import VirtualCluster
+from echelon.seeds import place_generator
+from echelon.stream import Observer, RoundSeen, Stream
 
 ROUNDS = 1000
 
@@ -20,12 +24,11 @@ def lending(folder: Path, seed: int) -> list[Claim]:
         "GC-MMC-2": multi_message(workers=WORKERS, load=LOAD, clusters=4, orders=[6, 8, 10]),
         "FR": fractional_repetition(workers=WORKERS, load=LOAD),
     }
-    paces = MODEL.sample((ROUNDS + 1, WORKERS, 1), np.random.default_rng(seed))[..., 0]
     rows: list[list[object]] = []
     told = []
     later = 0
     for name, plan in plans.items():
-        alone, helped = (rounds(plan, paces, lend=lend) for lend in (False, True))
+        alone, helped = (rounds(plan, seed, lend=lend) for lend in (False, True))
         later += int((helped > alone + 1e-9).sum())
         gain, error = 1 - helped.mean() / alone.mean(), (alone - helped).std() / ROUNDS**0.5 / alone.mean()
         rows.append([name, alone.mean(), helped.mean(), gain, error])
@@ -44,15 +47,21 @@ def lending(folder: Path, seed: int) -> list[Claim]:
     ]
 
 
-def rounds(plan: CodedPlan, paces: FloatArray, *, lend: bool) -> FloatArray:
-    """Return how long rounds take, by the master that runs live; paces have shape (rounds + 1, workers)."""
-    cluster = VirtualCluster(
-        lambda job, workers: plan,
-        lambda place, number: float(paces[number, place]),
-        [0.0] * paces.shape[1],
-        codes=plan.codes,
-        lend=lend,
-        watch=False,
-    )
-    seen = cluster.run([0.0], [len(paces) - 1]).rounds
-    return np.array([end - start for _, _, start, end in seen])
+def rounds(plan: CodedPlan, seed: int, *, lend: bool) -> FloatArray:
+    """Return how long rounds take, by the master that runs live; the paces come from the seed."""
+    seen = Durations()
+    paces = [Pace(MODEL, 0.0, place_generator(seed, place)) for place in range(WORKERS)]
+    with Stream(VirtualCluster(paces=paces), adapt=False, progress=False, observers=[seen]) as stream:
+        stream.submit(HollowJob(plan, iterations=ROUNDS, lend=lend)).result()
+    return np.array(seen.times)
+
+
+class Durations(Observer):
+    """Notes how long every round took."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def round_over(self, seen: RoundSeen) -> None:
+        """Take in a round."""
+        self.times.append(seen.end - seen.start)

@@ -7,22 +7,30 @@ the text says of the splits is checked over `DRAWS` of them, and the claim says 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from echelon import plots
-from echelon.arrays import FloatArray
+from echelon.arrays import FloatArray, IntArray
+from echelon.codes import mds
+from echelon.delays import arrival_law
+from echelon.jobs import HollowJob
 from echelon.papers.claims import NOT_ENOUGH_DATA, Claim, told, verdict, write_csv
 from echelon.papers.stream_workers import strong_five, weak_five
 from echelon.prediction import plan_law, predict
 from echelon.profile import Profile
-from echelon.schemes import any_k, split_rows
-from echelon.simulation import Interval, StreamResult, simulate, simulate_law, timeline
+from echelon.schemes import any_k, coded_rows, split_rows
+from echelon.seeds import generators
+from echelon.simulation import Interval, StreamResult, simulate, simulate_law
+from echelon.stream import Stream, read_record
+from echelon.stream.recorded import Timeline, record_timeline
 from echelon.theory import lower_bound, metric, queued_bound
 
 DRAWS = 20
 SEEDS = 100
 JOBS = 1000
+DRAWN_JOBS = 3  # in Fig. 3
 OMEGAS = np.array([1.0, 1.01, 1.02, 1.03, 1.04, 1.06, 1.08, 1.1, 1.15, 1.2, 1.3, 1.5])
 
 
@@ -86,14 +94,28 @@ def figure2(folder: Path, seed: int) -> list[Claim]:
     ]
 
 
+def _first_jobs(profile: Profile, counts: IntArray, seed: int) -> Timeline:
+    """Return who is busy when in the first three jobs, in virtual time."""
+    gap_rng, code_rng = generators(seed)
+    job = profile.job
+    plan = coded_rows(mds(parts=job.critical, rows=int(counts.sum()), rng=code_rng), counts)
+    gaps = arrival_law(job.arrivals).sample((1, DRAWN_JOBS, 1), gap_rng)[0, :, 0]
+    with TemporaryDirectory() as there:
+        path = Path(there) / "run"
+        with Stream("virtual", emulate=profile, seed=seed, adapt=False, record=path, progress=False) as stream:
+            for gap in gaps.tolist():
+                stream.sleep(gap)
+                stream.submit(HollowJob(plan, iterations=job.iterations))
+        return record_timeline(read_record(path), most_rounds=DRAWN_JOBS * job.iterations)
+
+
 def figure3(folder: Path, seed: int) -> list[Claim]:
     """Draw who is busy when, for the first three jobs, under both splits."""
     profile = weak_five()
     drawn, axes = plots.figure(2)
     rows: list[list[object]] = []
     for axis, rule in zip(axes, ("uniform", "theorem2"), strict=True):
-        plan = any_k(split_rows(profile, rule).counts, profile.job.critical)
-        seen = timeline(plan, profile, jobs=3, seed=seed)
+        seen = _first_jobs(profile, split_rows(profile, rule).counts, seed)
         plots.draw_timeline(axis, seen, profile.names, f"Fig. 3: {rule}")
         columns = zip(seen.worker, seen.job, seen.iteration, seen.start, seen.stop, strict=True)
         rows += [[rule, profile.names[p], j, i, start, stop] for p, j, i, start, stop in columns]

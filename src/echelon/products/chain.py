@@ -1,9 +1,9 @@
 """The job that a stream of products is to the master: one round after another, as long as there are products.
 
-The driver's thread calls `open` and `close`; encoding ahead and decoding happen in a pool, while workers multiply.
+The driver calls `open` and `close`; encoding ahead and decoding happen in a pool, while workers multiply.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from echelon.clusters import Cluster, Message
+from echelon.clusters import Cluster, Message, new_key
 from echelon.codes import Code, ProductCode, Weights
 from echelon.codes.products import assemble_product
-from echelon.jobs import RoundJob
+from echelon.jobs import Collected, RoundJob
 from echelon.plan import Plan
-from echelon.products.factors import KEYS, Factor, ProductWork, RoundFactors, coded_pair
+from echelon.products.factors import Factor, ProductWork, RoundFactors, coded_pair
 from echelon.products.future import ProductFuture
 from echelon.schemes import RoundPlan, Window
 
@@ -50,8 +50,11 @@ class Source(Protocol):
     def next_product(self) -> Product | None:
         """Return the next product, or None where there is none now."""
 
-    def wait(self, going: bool) -> bool:
-        """Wait while a product is about to come; return whether the chain goes on: with it, or with those `going`."""
+    def ends(self, going: bool, decide: Callable[[bool], None]) -> bool | None:
+        """Return whether the chain ends; it does not while products are `going`, or another one is there.
+
+        None while a product is about to come: then `decide` is told.
+        """
 
     def received(self, product: Product) -> None:
         """Take note that results enough of a product are there."""
@@ -92,6 +95,11 @@ class ChainJob(RoundJob):
         """Return the scheme's code."""
         return self.product_code
 
+    @property
+    def code_key(self) -> Hashable:
+        """The scheme's code itself."""
+        return self.product_code
+
     def work(self, codes: Sequence[Code]) -> ProductWork:
         """Return what travels to the workers."""
         return ProductWork(self.product_code)
@@ -124,7 +132,7 @@ class ChainJob(RoundJob):
         if product.ahead is not None:
             making, product.ahead = product.ahead, None
             if making.done() and making.exception() is None:
-                key = next(KEYS)
+                key = new_key()
                 cluster.load(key, making.result())
                 product.keys.append(key)
             else:
@@ -148,9 +156,9 @@ class ChainJob(RoundJob):
         assert self._plan is not None
         return tuple(self._products[self._plan.products[slot]].messages)
 
-    def close(self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights]) -> bool:
+    def close(self, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
         """Take over the messages of a round; have finished products decoded."""
-        plan = self._plan
+        plan, weights, messages = self._plan, collected.weights, collected.take()
         assert plan is not None
         assert self._cluster is not None
         for (slot, row), message in messages.items():
@@ -158,7 +166,7 @@ class ChainJob(RoundJob):
         for slot, found in weights.items():
             self._finish(self._products.pop(plan.products[slot]), found, self._cluster)
         self._window.close(messages.keys(), weights.keys())
-        return not self._source.wait(bool(self._products))
+        return self._source.ends(bool(self._products), decide)
 
     def _finish(self, product: Product, weights: Weights, cluster: Cluster) -> None:
         self._forget(product, cluster)

@@ -1,17 +1,14 @@
 """Factors of products on their way to workers: each travels once, whatever number of mini-tasks it is needed for."""
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
 
 from echelon.arrays import NumberArray
-from echelon.clusters import Attached
+from echelon.clusters import Attached, new_key
 from echelon.codes import ProductCode
 from echelon.codes.products import coded_factor
-
-KEYS = count(1 << 48)  # far from the numbers of jobs
 
 
 class Factor:
@@ -25,7 +22,7 @@ class Factor:
         matrix = packed.value
         self.shape: tuple[int, int] = matrix.shape
         self.dtype: np.dtype[Any] = matrix.dtype
-        self.key = next(KEYS)
+        self.key = new_key()
         self.kept = kept
         self.users = 0  # products that need it
         self.loaded = False

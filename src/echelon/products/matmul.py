@@ -3,18 +3,18 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from echelon import checks
 from echelon.arrays import NumberArray
+from echelon.closing import Closing
 from echelon.clusters import Cluster
 from echelon.codes.combine import inexact
 from echelon.errors import ArgumentError, ClusterError
@@ -32,14 +32,14 @@ Pair = tuple[Any, Any]
 TOLERANCE = 2.4e-5  # noise amplified 200 times in float32: one product in 400 waits for it
 
 
-class MatmulStream:
+class MatmulStream(Closing):
     """A stream of products X Y, coded over workers and over rounds (sequential, section 3).
 
     cluster: as for `Stream`: a name, or a cluster that is started already.
     scheme: from `schemes.diagonal_interleaved`, `improved_diagonal_interleaved`, `polynomial_products` or
         `uncoded_products`, for as many workers as the cluster has.
     delay_rounds: T, to make sure that the scheme has it: a product may need the result of the one T + 2 before it.
-    emulate, record, patience_s, progress, seed, address, resources: as for `Stream`.
+    emulate, record, patience_s, progress, seed: as for `Stream`.
     unit: multiplications of numbers that emulated workers take their law's time for; by default those of the first
         product.
     ahead: whether the master makes coded factors for the next round while workers multiply; otherwise each worker makes
@@ -69,8 +69,6 @@ class MatmulStream:
         threads: int | None = None,
         tolerance: float = TOLERANCE,
         seed: int = 1,
-        address: str | None = None,
-        resources: Any = None,
     ) -> None:
         if not isinstance(scheme, Sequential):
             raise ArgumentError(f"scheme: {scheme!r} is not allowed; must come from schemes.diagonal_interleaved, say")
@@ -100,10 +98,9 @@ class MatmulStream:
             patience_s=patience_s,
             progress=progress,
             seed=seed,
-            address=address,
-            resources=resources,
         )
-        self._pool = ThreadPoolExecutor(crew, "echelon-products")
+        # in virtual time nothing may happen that takes real time to be seen
+        self._pool: Executor = AtOnce() if self._stream.virtual else ThreadPoolExecutor(crew, "echelon-products")
         if self._stream.workers != scheme.workers:
             found = self._stream.workers
             self.close(wait=False)
@@ -144,7 +141,9 @@ class MatmulStream:
             if self._closed:
                 raise ClusterError("this stream is closed: it takes no more products")
             self._unit = work if self._unit is None else self._unit
-            product = Product(self._next, left, right, work / self._unit, ProductFuture(self._feed))
+            product = Product(
+                self._next, left, right, work / self._unit, ProductFuture(self._feed, self._stream.pass_time)
+            )
             self._next += 1
             left.users += 1
             right.users += 1
@@ -243,20 +242,30 @@ class MatmulStream:
                 return
             self._closed = True
         if wait:
-            wait_for([product.future for product in list(self._outstanding.values())])
+            left = [product.future for product in list(self._outstanding.values())]
+            self._stream.pass_time(lambda: all(future.done() for future in left), None)
+            wait_for(left)
         self._feed.stop()
         self._stream.close(wait=False)
         self._pool.shutdown(wait=True, cancel_futures=True)
         for product in list(self._outstanding.values()):
             _fail(product, CancelledError(f"product {product.number} was dropped"))
 
-    def __enter__(self) -> "MatmulStream":
-        return self
+    def _leave(self, *, well: bool) -> None:
+        self.close(wait=well)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(wait=kind is None)
+
+class AtOnce(Executor):
+    """A pool that does everything in the thread that asks for it."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Return what a function gave, or its error."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments, **options))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def _fail(product: Product, error: BaseException) -> None:

@@ -48,28 +48,8 @@ CHAINS: dict[str, Callable[..., Sequential]] = {
 }
 
 __all__ = [
-    "CHAINS",
-    "RULES",
-    "SCHEMES",
-    "BlockPlan",
-    "CodedPlan",
-    "RoundPlan",
-    "Sequential",
-    "Window",
-    "any_k",
-    "backups",
-    "block_coordinate",
-    "coded_rows",
-    "diagonal_interleaved",
-    "fractional_repetition",
-    "gradient_coding",
-    "improved_diagonal_interleaved",
-    "lagrange",
-    "multi_message",
-    "polynomial_products",
-    "pull",
-    "sliding_window",
-    "split_rows",
-    "uncoded_multi_message",
-    "uncoded_products",
-]
+    "CHAINS", "RULES", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
+    "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
+    "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
+    "pull", "sliding_window", "split_rows", "uncoded_multi_message", "uncoded_products",
+]  # fmt: skip

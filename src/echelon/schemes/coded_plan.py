@@ -25,7 +25,7 @@ class CodedPlan(Plan):
     (((0, 1), (2, 3)), 4)
     """
 
-    codes: tuple[Code, ...]
+    codes: tuple[Code, ...]  # type: ignore[misc]
     chunks: tuple[tuple[int, ...], ...]
 
     def __init__(

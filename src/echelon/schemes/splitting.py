@@ -9,7 +9,6 @@ from echelon.delays import Delay, task_laws
 from echelon.errors import ArgumentError, NoClosedForm
 from echelon.profile import Profile
 from echelon.splits import SPLITS, Split, best
-from echelon.theory import SplitScore, queue_delay, service_moments
 
 RULES = (*SPLITS, "best")
 
@@ -51,6 +50,8 @@ def split_rows(
 
 
 def _best(profile: Profile, laws: Sequence[Delay], start: Split, purge: bool) -> Split:
+    from echelon.theory import SplitScore, queue_delay, service_moments  # streams have no need of it
+
     job = profile.job
     links = profile.speeds.link
 

@@ -11,13 +11,5 @@ MODELS: dict[str, type[StragglerModel]] = {
 }
 
 __all__ = [
-    "MODELS",
-    "Arbitrary",
-    "Bursts",
-    "Limits",
-    "StragglerModel",
-    "keeps_to",
-    "paces",
-    "slow_rounds",
-    "waited",
-]
+    "MODELS", "Arbitrary", "Bursts", "Limits", "StragglerModel", "keeps_to", "paces", "slow_rounds", "waited",
+]  # fmt: skip

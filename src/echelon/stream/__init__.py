@@ -3,7 +3,11 @@
 from echelon.stream.handle import Delivery, Handle, JobFailed, Progress
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept
+from echelon.stream.observer import Arrival, Observer, RoundSeen, Running
 from echelon.stream.record import Record, read_record
 from echelon.stream.stream import Stream
 
-__all__ = ["Delivery", "Handle", "JobFailed", "Journal", "Kept", "Progress", "Record", "Stream", "read_record"]
+__all__ = [
+    "Arrival", "Delivery", "Handle", "JobFailed", "Journal", "Kept", "Observer", "Progress", "Record",
+    "RoundSeen", "Running", "Stream", "read_record",
+]  # fmt: skip

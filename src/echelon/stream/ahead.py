@@ -1,19 +1,16 @@
-"""The job behind the one in service, begun by workers that have nothing else to do."""
+"""The job after the one in service, done ahead by workers that have nothing else to do."""
 
 import logging
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
-from echelon.clusters import Beside, Cluster, Message, Request
+from echelon.clusters import AheadRequest, AheadState, Cluster, Message, new_key
 from echelon.clusters.narrow import is_narrow, widened
-from echelon.jobs import RoundJob
+from echelon.plan import AHEAD
 from echelon.stream.observer import Running
 
 log = logging.getLogger("echelon.stream")
-
-_KEYS = count(1 << 58)  # of requests: far from the keys of work, and from the factors of products
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +49,8 @@ class Ahead:
         """Make a job the one that is begun next, while another is served; return whether it can be."""
         if self.running is not running:
             self.drop()
-            self.running, self._key = running, next(_KEYS)
-            # a job that plans its rounds asks for what came before
-            self._failed = isinstance(running.job, RoundJob) or _same(running.state, served.state)
+            self.running, self._key = running, new_key()
+            self._failed = not running.job.ahead or _same(running.state, served.state)
             if not self._failed:
                 try:
                     # its own: what it is made of may be used for another request before the job's turn
@@ -68,10 +64,10 @@ class Ahead:
         name = "the next job" if self.running is None else self.running.name
         log.debug("%s is not begun early", name, exc_info=True)
 
-    def beside(self, state: Any, first: int) -> Beside:
-        """Return a round's state with what idle workers need for this job; its slots are numbered from `first` on."""
+    def beside(self, state: Any) -> AheadState:
+        """Return a round's state with what idle workers need for this job."""
         assert self.running is not None
-        return Beside(state, first, self.running.store.key, self._key)
+        return AheadState(state, self.running.store.key, self._key)
 
     def load(self) -> bool:
         """Have the workers get what the first round needs, unless they have it; return whether they do."""
@@ -82,15 +78,18 @@ class Ahead:
             if not store.loaded:
                 self._cluster.load(store.key, self.running.job.work(self.running.codes))
                 store.loaded = self._loading = True
-            self._cluster.load(self._key, Request(self._request))
+            self._cluster.load(self._key, AheadRequest(self._request))
             self._loaded = True
         except Exception:
             self._give_up()
         return self._loaded
 
-    def receive(self, message: Message, slot: int) -> bool:
-        """Keep a message of a slot; return False for one of another form than those before, which is dropped."""
-        assert self.running is not None
+    def receive(self, message: Message) -> bool:
+        """Keep a message; return False for one that is of no use, because it differs in form from those before."""
+        if self.running is None:
+            self._cluster.release(message)
+            return False
+        slot = message.slot - AHEAD
         form = self._forms.setdefault(slot if self.running.job.by_slot else 0, message.form)
         if message.form != form or (slot, message.row) in self.messages:
             self._cluster.release(message)

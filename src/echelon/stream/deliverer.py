@@ -1,12 +1,11 @@
 """The way out of a stream: jobs that are outstanding, and deliveries that wait to be taken, in order."""
 
 import logging
-from collections import deque
 from threading import Condition
 
 from echelon.errors import ClusterError
 from echelon.master import Outcome
-from echelon.stream.handle import Delivery, Handle, JobFailed
+from echelon.stream.handle import Delivery, Handle, JobFailed, PassTime
 from echelon.stream.journal import Journal
 from echelon.stream.observer import Observer, RoundSeen, Running
 
@@ -19,7 +18,10 @@ class Deliverer(Observer):
     changed: notified of all that somebody may wait for.
     broken: what ended the stream before its time.
     closed: whether it was ended by the user.
+    pass_time: lets the stream's time pass until something is so; to be set before anybody waits.
     """
+
+    pass_time: PassTime
 
     def __init__(self, journal: Journal | None) -> None:
         self.changed = Condition()
@@ -28,7 +30,7 @@ class Deliverer(Observer):
         self._journal = journal
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
         self._silent: set[int] = set()  # those that are not to be among the deliveries
-        self._ready: deque[Delivery] = deque()
+        self._ready: dict[int, Delivery] = {}  # by number
         self._starved = -1
 
     # for whoever waits for results
@@ -42,18 +44,28 @@ class Deliverer(Observer):
             self._handles[handle.number] = handle
 
     def add(self, delivery: Delivery) -> None:
-        """Put a delivery behind the others."""
+        """Take in a delivery that a journal held; it is taken when those of all jobs before it were."""
         with self.changed:
-            self._ready.append(delivery)
+            self._ready[delivery.number] = delivery
             self.changed.notify_all()
+
+    def _next(self) -> Delivery | None:
+        """Return the delivery that is to be taken next, unless one of a job before it is still to come."""
+        first = min(self._ready, default=None)
+        earlier = next((number for number in self._handles if number not in self._silent), None)
+        return None if first is None or (earlier is not None and earlier < first) else self._ready[first]
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait for a delivery, or until none is to be expected; return whether one is."""
+        timeout_s = self.pass_time(self._settled, timeout_s)
         with self.changed:
-            self.changed.wait_for(lambda: self._ready or not self._awaited(), timeout_s)
-            if not self._ready:
+            self.changed.wait_for(self._settled, timeout_s)
+            if self._next() is None:
                 self.check_whole()
             return bool(self._ready or self._awaited())
+
+    def _settled(self) -> bool:
+        return self._next() is not None or not self._awaited()
 
     def _awaited(self) -> bool:
         """Return whether a job is outstanding that will be among the deliveries."""
@@ -62,14 +74,14 @@ class Deliverer(Observer):
     def take(self) -> Delivery | None:
         """Return the next delivery, if one is there, marked as delivered before it leaves the queue."""
         with self.changed:
-            if not self._ready:
+            delivery = self._next()
+            if delivery is None:
                 return None
-            delivery = self._ready[0]
             if self._journal is not None:
                 if self.closed:
                     raise ClusterError("the stream is closed: open its journal again for what was not taken")
                 (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
-            return self._ready.popleft()
+            return self._ready.pop(delivery.number)
 
     def outstanding(self) -> list[Handle]:
         """Return the handles of all jobs that have not ended."""
@@ -78,6 +90,7 @@ class Deliverer(Observer):
 
     def wait_for_all(self) -> None:
         """Wait until no job is outstanding, or the stream broke down."""
+        self.pass_time(lambda: not self._handles or self.broken is not None, None)
         with self.changed:
             self.changed.wait_for(lambda: not self._handles or self.broken is not None)
 
@@ -108,7 +121,7 @@ class Deliverer(Observer):
 
     # what a driver tells of
 
-    def stepped(self, running: Running, finished: bool) -> None:
+    def stepped(self, running: Running, seen: RoundSeen, finished: bool) -> None:
         """A job has a new state."""
         self._handles[running.number].iteration = running.iteration
         if self._journal is not None:
@@ -129,7 +142,7 @@ class Deliverer(Observer):
             )  # fmt: skip
             handle.iteration = running.iteration
             if outcome is not Outcome.CANCELLED and running.number not in self._silent:
-                self._ready.append(delivery)
+                self._ready[running.number] = delivery
             self._silent.discard(running.number)
             self.changed.notify_all()
         # outside of the lock: whoever waits for the future may do anything
@@ -145,7 +158,7 @@ class Deliverer(Observer):
         with self.changed:
             self.changed.notify_all()
 
-    def starved(self, job: int) -> None:
+    def starved(self, time_s: float, job: int) -> None:
         """No worker is left for a job."""
         # once a job: workers that come and go all the time would fill the log
         if job != self._starved:

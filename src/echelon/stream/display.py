@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 _REFRESH = 4  # times a second
 
 
-def show(driver: Driver, outstanding: Callable[[], list[Handle]], wanted: bool | None) -> "Display | None":
-    """Return a running display, where one is wanted or standard error is a terminal."""
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        return None
-    return Display(driver, outstanding)
+def wanted(progress: bool | None) -> bool:
+    """Return whether there is to be a display: where it is asked for, or standard error is a terminal."""
+    return sys.stderr.isatty() if progress is None else progress
 
 
 class Display(Observer):
@@ -68,9 +66,9 @@ class Display(Observer):
         for place in range(len(means)):
             worker = places.get(place)
             lane, done = 0, 0
-            if seen is not None and seen.plan is not None and worker in seen.workers:
+            if seen is not None and worker in seen.workers:
                 lane = len(seen.plan.lanes[seen.workers.index(worker)])
-                done = sum(1 for message in seen.messages if message[0] == worker)
+                done = sum(1 for message in seen.messages if message.worker == worker)
             known = self._driver.pacing.known
             table.add_row(
                 str(place + 1),
@@ -85,7 +83,7 @@ class Display(Observer):
             now = jobs[0].progress
             of = "" if now.iterations is None else f" of {now.iterations}"
             head += f"; {jobs[0].name}: iteration {now.iteration}{of}"
-        if seen is not None and seen.plan is not None:
+        if seen is not None:
             slot = seen.plan.slots[0]
             head += f"; {self._mean * 1e3:.3g} ms a round, any {slot.threshold} of {slot.rows} rows"
             expected = self._driver.pacing.expected

@@ -8,6 +8,8 @@ from typing import Any
 
 from echelon.errors import EchelonError
 
+PassTime = Callable[[Callable[[], bool], float | None], float | None]
+
 
 class JobFailed(EchelonError):
     """A job's own code raised, on a worker or on the master; the text ends with the traceback from there."""
@@ -49,27 +51,29 @@ class Progress:
 class Handle:
     """A job in the stream, like a future: `result`, `exception`, `done`, `cancel`, `progress`; or await it."""
 
-    def __init__(self, number: int, name: str, iterations: int | None, cancel: Callable[[int], None]) -> None:
+    def __init__(
+        self, number: int, name: str, iterations: int | None, cancel: Callable[[int], None], pass_time: PassTime
+    ) -> None:
         self.number, self.name = number, name
         self.future: Future[Delivery] = Future()
         self.future.set_running_or_notify_cancel()  # from here on only the stream can end it
-        self._iterations, self._cancel = iterations, cancel
+        self._iterations, self._cancel, self._pass_time = iterations, cancel, pass_time
         self.iteration = 0
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Return the job's last state, after waiting for it; raise `JobFailed` where there is none."""
-        delivery = self.future.result(timeout_s)
+        delivery = self.delivery(timeout_s)
         if delivery.error is not None:
             raise delivery.error
         return delivery.result
 
     def exception(self, timeout_s: float | None = None) -> BaseException | None:
         """Return why the job failed, or None, after waiting for its end."""
-        return self.future.result(timeout_s).error
+        return self.delivery(timeout_s).error
 
     def delivery(self, timeout_s: float | None = None) -> Delivery:
         """Return the delivery, after waiting for it."""
-        return self.future.result(timeout_s)
+        return self.future.result(self._pass_time(self.future.done, timeout_s))
 
     def done(self) -> bool:
         """Return whether the job has ended, one way or another."""
@@ -89,6 +93,8 @@ class Handle:
         return Progress(self.iteration, self._iterations)
 
     def __await__(self) -> Generator[Any, None, Any]:
+        if not self.future.done():  # in virtual time somebody has to wait
+            yield from asyncio.to_thread(self._pass_time, self.future.done, None).__await__()
         # shielded: who stops waiting does not stop the job
         delivery = yield from asyncio.shield(asyncio.wrap_future(self.future)).__await__()
         if delivery.error is not None:

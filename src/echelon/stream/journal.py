@@ -14,7 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from echelon.errors import ArgumentError
+from echelon.errors import ArgumentError, JournalError
 from echelon.jobs import IterativeJob
 
 _SCHEMA = """
@@ -63,8 +63,8 @@ class Journal:
         """Keep a job and return its number, which no job in this journal had before."""
         blob = cloudpickle.dumps(job, protocol=5)
         try:
-            number = self._base.execute("INSERT INTO jobs (job) VALUES (?)", (blob,)).lastrowid
-        except (sqlite3.Error, OverflowError) as error:
+            number = self._write("INSERT INTO jobs (job) VALUES (?)", (blob,)).lastrowid
+        except (sqlite3.DataError, OverflowError) as error:
             raise ArgumentError(
                 f"job: {len(blob)} bytes can't be kept in the journal ({error}); let workers load large data (load=)"
             ) from None
@@ -73,20 +73,26 @@ class Journal:
 
     def stepped(self, number: int, state: Any, iteration: int, error: float, finished: bool) -> None:
         """Keep the state after an iteration."""
-        self._base.execute(
+        self._write(
             "UPDATE jobs SET state = ?, iteration = ?, error = ?, status = ? WHERE number = ?",
             (cloudpickle.dumps(state, protocol=5), iteration, error, "finished" if finished else "open", number),
         )
 
+    def _write(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        try:
+            return self._base.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise JournalError(f"the journal can't be written: {error}; mend that and open it again") from error
+
     def delivered(self, number: int) -> None:
         """Mark a job as handed over."""
-        self._base.execute(
+        self._write(
             "UPDATE jobs SET status = 'delivered', job = x'' WHERE number = ? AND status = 'finished'", (number,)
         )
 
     def dropped(self, number: int) -> None:
         """Mark a job as failed or cancelled: it is not tried again."""
-        self._base.execute("UPDATE jobs SET status = 'dropped', job = x'' WHERE number = ?", (number,))
+        self._write("UPDATE jobs SET status = 'dropped', job = x'' WHERE number = ?", (number,))
 
     def taken(self) -> int:
         """Return how many jobs the journal ever took in."""

@@ -2,18 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
+from echelon.closing import Closing
+from echelon.clusters import new_key
 from echelon.errors import ClusterError
 from echelon.jobs import IterativeJob
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 from echelon.stream.handle import Handle
-
-_KEYS = count(1 << 52)  # far from the numbers of jobs, and from the factors of products
 
 
 @dataclass(slots=True)
@@ -24,15 +22,15 @@ class Store:
     kept: whether it stays there when no job needs it.
     """
 
-    key: int
     plan: CodedPlan | None = None
     kept: bool = False
+    key: int = field(default_factory=new_key)
     loaded: bool = False
     users: int = 0
     plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
 
 
-class Kept:
+class Kept(Closing):
     """A job that is kept at the workers; from `Stream.keep`.
 
     What it computes for one caller after another waits its turn with all other jobs of the stream. Results go to who
@@ -49,7 +47,7 @@ class Kept:
         self.job = job
         self._plan, self._submit, self._drop = plan, submit, drop
         self._renewing = Lock()
-        self._store = Store(next(_KEYS), plan(job), kept=True)
+        self._store = Store(plan(job), kept=True)
         self._dropped = False
 
     def submit(self, state: Any) -> Handle:
@@ -64,7 +62,7 @@ class Kept:
             plan = self._plan(self.job)
             if plan is not self._store.plan:  # another code: its work is sent anew
                 self._drop(self._store)
-                self._store = Store(next(_KEYS), plan, kept=True)
+                self._store = Store(plan, kept=True)
             return self._submit(self.job, state, self._store)
 
     def run(self, state: Any) -> Any:
@@ -78,10 +76,5 @@ class Kept:
                 self._dropped = True
                 self._drop(self._store)
 
-    def __enter__(self) -> "Kept":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self, *, well: bool) -> None:
         self.drop()

@@ -1,14 +1,17 @@
 """A job and a round as the driver sees them, and what it tells others of them."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from echelon.codes import Code, Decoder
 from echelon.jobs import IterativeJob
 from echelon.master import Outcome
 from echelon.plan import Plan, Task
 from echelon.stream.kept import Store
+
+log = logging.getLogger("echelon.stream")
 
 _UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to go on for, at least
 
@@ -20,7 +23,7 @@ class Running:
     number: int
     name: str
     job: IterativeJob
-    codes: tuple[Code, ...]  # one a slot
+    codes: tuple[Code, ...]  # one per slot
     decoders: tuple[Decoder, ...]
     state: Any
     arrived: float
@@ -38,49 +41,83 @@ class Running:
         return max(_UNKNOWN_LENGTH, self.iteration)
 
 
+class Arrival(NamedTuple):
+    """A message that came: whose, of which row, when, how long the worker was at it, and how large it is.
+
+    use: "new" for the first of its row; "again" for one that is there already or that nobody needs any more; "late"
+    for one of a round that is over; "ahead" for one of the next job.
+    """
+
+    worker: int
+    round: int
+    slot: int
+    row: int
+    time: float
+    seconds: float
+    nbytes: int
+    use: str
+
+
 @dataclass(slots=True)
 class RoundSeen:
     """A round as it went, for records and estimates: times in seconds since the stream opened.
 
     start, end: when its state went out, and when the last message that it needed came.
     loading: whether its workers had to load the job's work first.
-    messages: (worker, slot, row, arrival, seconds at the task).
+    messages: what came of it while it was open.
     recovered: when each slot had enough.
     given: what each worker got to do, in a plan with a pool, or of which some was done before.
     came: messages that came while another job was served, before the start.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
+    error: the largest relative error that decoding may have brought into it.
     """
 
     job: int
     round: int
     iteration: int
     start: float
+    plan: Plan
+    workers: tuple[int, ...]
     end: float = 0.0
     loading: bool = False
-    plan: Plan | None = None
-    workers: tuple[int, ...] = ()
-    messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
+    messages: list[Arrival] = field(default_factory=list)
     recovered: dict[int, float] = field(default_factory=dict)
     given: dict[int, list[Task]] = field(default_factory=dict)
     received: int = 0
     nbytes: int = 0
     came: int = 0
+    error: float = 0.0
 
     def as_planned(self) -> bool:
         """Return whether everybody got the lane that the plan has for him, and nothing else."""
-        assert self.plan is not None
         return self.plan.pool is None and not self.came
 
     def lanes(self) -> Sequence[Sequence[Task]]:
         """Return what each of its workers was to do."""
-        assert self.plan is not None
         if self.as_planned():
             return self.plan.lanes
         return [self.given.get(worker, []) for worker in self.workers]
 
 
 class Observer:
-    """What a driver tells others of; every method may be left as it is. Called in the driver's thread."""
+    """Told of all that happens in a stream (``Stream(observers=[...])``); every method may be left as it is.
+
+    Called by whoever drives the stream, one call at a time: return soon, and change nothing of what you are shown. One
+    that raises is told nothing more, and the stream goes on. Times are seconds since the stream opened.
+
+    >>> from echelon.jobs import SumJob
+    >>> from echelon.stream import Stream
+    >>> class Counter(Observer):
+    ...     rows = 0
+    ...     def received(self, arrival):
+    ...         self.rows += arrival.use == "new"
+    >>> counter = Counter()
+    >>> job = SumJob(partial=lambda w, x: x, update=lambda w, total: total, state=0.0, chunks=[1.0, 2.0], iterations=3)
+    >>> with Stream("virtual", workers=2, redundancy=1.0, observers=[counter]) as stream:
+    ...     _ = stream.submit(job).result()
+    >>> counter.rows
+    6
+    """
 
     def submitted(self, time_s: float, running: Running) -> None:
         """A job came in."""
@@ -91,14 +128,53 @@ class Observer:
     def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
         """A worker was lost."""
 
-    def round_over(self, seen: RoundSeen) -> None:
-        """A round was recovered and its job took a step."""
+    def opened(self, seen: RoundSeen) -> None:
+        """A round was planned and its state sent out."""
 
-    def stepped(self, running: Running, finished: bool) -> None:
+    def received(self, arrival: Arrival) -> None:
+        """A message came."""
+
+    def stepped(self, running: Running, seen: RoundSeen, finished: bool) -> None:
         """A job has a new state."""
 
-    def starved(self, job: int) -> None:
+    def round_over(self, seen: RoundSeen) -> None:
+        """A round was recovered and its job took a step; told a little later, when the workers are busy."""
+
+    def starved(self, time_s: float, job: int) -> None:
         """No worker is left for a job."""
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
         """A job ended."""
+
+    def close(self) -> None:
+        """The stream was closed."""
+
+
+class Observers:
+    """All who are told. What the first one raises ends the stream: it keeps the results. The others are guests."""
+
+    def __init__(self, first: Observer) -> None:
+        self._first = first
+        self._guests: list[Observer] = []  # those that are told
+        self._all: list[Observer] = []
+
+    def add(self, observer: Observer) -> None:
+        """Tell one more from now on."""
+        self._guests.append(observer)
+        self._all.append(observer)
+
+    def tell(self, hook: Callable[..., None], *values: Any) -> None:
+        """Call one method of all, given as `Observer` has it."""
+        name = hook.__name__
+        getattr(self._first, name)(*values)
+        for guest in self._guests[:]:
+            try:
+                getattr(guest, name)(*values)
+            except Exception:
+                log.exception("%s is told nothing more: its method %s raised", type(guest).__name__, name)
+                self._guests.remove(guest)
+
+    def close(self) -> None:
+        """Close all, those that raised before included."""
+        self._guests = self._all
+        self.tell(Observer.close)

@@ -17,6 +17,8 @@ from echelon.splits import SPLITS
 PRIOR = 2.0  # tasks that a declared speed counts for: little, since every round shows many
 MEMORY = 200.0  # parts a worker that are remembered
 JUMP = 2.0  # a speed that changes by more than this, twice in a row, is believed at once
+UNLIKELY = 3.0  # standard deviations that a round must be off for a jump to be thought of
+SHORT = 100.0  # how many times shorter than believed a task must be to be unlikely, however much tasks vary
 RESCALE = 1.5  # a job whose parts take so much more or less time than those before is other work
 DRIFT = 1.15  # how much a speed must have changed for another split to be thought of
 GAIN = 0.02  # share of an iteration that another split must save
@@ -122,9 +124,10 @@ class Pacing:
     def _follow_jumps(self, busy: FloatArray, done: FloatArray) -> None:
         """Believe at once in a speed that was far from what is believed in two rounds running."""
         now = busy / np.maximum(done, 1.0)
-        # a single short task says little, unless it is very short
-        enough = np.where(done > 1, JUMP, JUMP**3)
-        far = (now > JUMP * self._mean) | ((done > 0) & (now * enough < self._mean))
+        # few tasks that vary say little: what they took must be unlikely, too
+        unlikely = np.abs(busy - done * self._mean) > UNLIKELY * self._std * np.sqrt(np.maximum(done, 1.0))
+        quicker = (done > 0) & (now * np.where(unlikely, JUMP, SHORT) < self._mean)
+        far = quicker | (unlikely & (now > JUMP * self._mean))
         if not far.any():
             self._jumps[busy > 0] = 0
             return

@@ -19,10 +19,11 @@ class Planning:
     def __init__(self, places: Mapping[int, int], pacing: Pacing) -> None:
         self._places, self._pacing = places, pacing
 
-    def now(self, running: Running, workers: tuple[int, ...]) -> Owned:
-        """Return the plan of a job's next round."""
-        if running.store.plan is not None:
-            return self.by_place(running.store.plan, workers)
+    def now(self, running: Running, workers: tuple[int, ...], made: Plan | None) -> Owned:
+        """Return the plan of a job's next round: the one that it made for it, its own, or a split by speed."""
+        made = running.store.plan if made is None else made
+        if made is not None:
+            return self._by_place(made, workers)
         left, move_cost = running.rounds_left(), running.job.move_cost
         places, owners = self._in_order(workers)
         counts = self._pacing.counts(running.store.key, running.codes[0], places, left, move_cost)
@@ -31,11 +32,11 @@ class Planning:
     def ahead(self, running: Running, workers: tuple[int, ...]) -> Owned:
         """Return the plan of a job whose turn has not come."""
         if running.store.plan is not None:
-            return self.by_place(running.store.plan, workers)
+            return self._by_place(running.store.plan, workers)
         places, owners = self._in_order(workers)
         return _plan(running, self._pacing.counts_for_next(running.codes[0], places)), owners
 
-    def by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
+    def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
         """Return a plan that a job brings and whose its lanes are: by place, so that a successor takes them over.
 
         A lane whose place is empty is nobody's: the master shares out what of it is needed.

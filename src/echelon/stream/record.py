@@ -44,7 +44,6 @@ class Recorder(Observer):
 
     def round_over(self, seen: RoundSeen) -> None:
         """Note a round with all its messages."""
-        assert seen.plan is not None
         known = {
             worker: lane
             for worker, lane in zip(seen.workers, seen.lanes(), strict=True)
@@ -60,14 +59,14 @@ class Recorder(Observer):
                 most[task.slot, task.row] = max(task.cost, most.get((task.slot, task.row), 0.0))
         messages = [
             [
-                self._places[worker],
-                slot,
-                row,
-                round(at - seen.start, 6),
-                round(seconds, 9),
-                costs.get((worker, slot, row)) or most.get((slot, row), 1.0),
+                self._places[came.worker],
+                came.slot,
+                came.row,
+                round(came.time - seen.start, 6),
+                round(came.seconds, 9),
+                costs.get((came.worker, came.slot, came.row)) or most.get((came.slot, came.row), 1.0),
             ]
-            for worker, slot, row, at, seconds in seen.messages
+            for came in seen.messages
         ]
         rows = {str(self._places[worker]): [[task.slot, task.row] for task in lane] for worker, lane in known.items()}
         listed = [at for lane in rows.values() for at in lane]

@@ -10,8 +10,7 @@ from statistics import median
 import numpy as np
 
 from echelon import checks
-from echelon.arrays import FloatArray
-from echelon.simulation import Timeline
+from echelon.arrays import FloatArray, IntArray
 from echelon.stream.record import Record, RecordedRound
 
 
@@ -127,6 +126,25 @@ def busy(record: Record) -> FloatArray:
     for task in tasks_seen(record):
         total[task.place] += task.seconds if task.finished else task.stop - task.start
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Who is busy when, stretch by stretch, for a picture like Fig. 3 of the stream paper.
+
+    worker, job, iteration: whose stretch it is and what for, shape (stretches,).
+    start, stop: when it computes; between them the worker is active, elsewhere idle, shape (stretches,).
+    arrivals, starts, departures: of each job, shape (jobs,).
+    """
+
+    worker: IntArray
+    job: IntArray
+    iteration: IntArray
+    start: FloatArray
+    stop: FloatArray
+    arrivals: FloatArray
+    starts: FloatArray
+    departures: FloatArray
 
 
 def record_timeline(record: Record, *, most_rounds: int = 40) -> Timeline:

@@ -6,9 +6,8 @@ from threading import Lock
 
 import numpy as np
 
-from echelon.advice import advise
 from echelon.arrays import FloatArray
-from echelon.jobs import IterativeJob, LinearJob, RoundJob
+from echelon.jobs import IterativeJob, LinearJob
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import CodedPlan
 from echelon.stream.pacing import Pacing
@@ -35,7 +34,7 @@ class Strategist:
 
     def plan(self, job: IterativeJob) -> CodedPlan | None:
         """Return the plan that a job is to run by, or None for the stream's own way; may take seconds."""
-        if job.plan is not None or job.by_slot or isinstance(job, RoundJob):
+        if job.plan is not None or job.by_slot:
             return job.plan
         if not self._pacing.known:
             return None
@@ -45,6 +44,8 @@ class Strategist:
             message, state = _sizes(job)
             kind = work, job.parts, message, state
             if kind not in self._known or _changed(self._known[kind][0], means):
+                from echelon.advice import advise  # half of the package, which other streams do not need
+
                 advice = advise(
                     self._seen(job), work=work, bytes_per_message=message, bytes_of_state=state, seed=self._seed
                 )

@@ -2,35 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from threading import Lock, Thread, current_thread
-from types import TracebackType
+from threading import Lock
 from typing import Any
 
 from echelon import checks
+from echelon.closing import Closing
 from echelon.clusters import Cluster
 from echelon.errors import ArgumentError, ClusterError
-from echelon.jobs import IterativeJob, RoundJob
-from echelon.master import Cancelled
+from echelon.jobs import IterativeJob
+from echelon.master import Action, Cancelled, Event, Master
 from echelon.profile import Profile
 from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
 from echelon.stream.coding import Coding
 from echelon.stream.deliverer import Deliverer
-from echelon.stream.display import Display, show
+from echelon.stream.display import Display, wanted
 from echelon.stream.driver import Driver
 from echelon.stream.handle import Delivery, Handle
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept, Store
-from echelon.stream.observer import Observer, Running
+from echelon.stream.observer import Observer, Observers, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.record import Recorder
 from echelon.stream.starting import started
 from echelon.stream.strategist import Strategist
+from echelon.stream.turning import Turning
 
 log = logging.getLogger("echelon.stream")
 
@@ -39,11 +41,12 @@ _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
 
 
-class Stream:
+class Stream(Closing):
     """Jobs in, results out, in order of arrival, whatever the workers do.
 
-    cluster: where to run, a name of `CLUSTERS` or a cluster that is started already (it is closed with the stream).
-    workers: how many; by default as many as the machine has processors (or the Ray cluster), or as the profiles say.
+    cluster: where to run, a name of `CLUSTERS` or a cluster that is started already (it is closed with the stream). On
+        "virtual" the workers' times are virtual: see `clusters.VirtualCluster`.
+    workers: how many; by default as many as the profiles say, or as the cluster has room for.
     redundancy: coded rows for each row that an iteration needs.
     profile: what is known of the workers; without, the first iteration measures them.
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
@@ -58,8 +61,8 @@ class Stream:
     patience_s: how long a round may be silent before what it lacks is given out again.
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
+    observers: who is told of all that happens; see `Observer`.
     progress: whether to show what goes on; by default on a terminal only.
-    address, resources: with cluster="ray", where it is and what a worker occupies; see `clusters.ray.RayCluster`.
 
     >>> import numpy as np
     >>> from echelon.jobs import SumJob
@@ -85,10 +88,9 @@ class Stream:
         patience_s: float = PATIENCE_S,
         journal: str | Path | None = None,
         record: str | Path | None = None,
+        observers: Sequence[Observer] = (),
         progress: bool | None = None,
         seed: int = 1,
-        address: str | None = None,
-        resources: Any = None,
     ) -> None:
         self.redundancy = checks.number("redundancy", redundancy, least=1, size=1e3)
         checks.one_of("split", split, SPLITS)
@@ -101,43 +103,64 @@ class Stream:
         for name, path in (("journal", journal), ("record", record)):
             if path is not None and not isinstance(path, str | Path):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
+        for observer in observers:
+            if not isinstance(observer, Observer):
+                raise ArgumentError(f"observers: {observer!r} is not allowed; must be an Observer")
         self._coding, self._entering = Coding(self.redundancy, self.seed), Lock()
         self._next = 0
-        self._journal: Journal | None = None
-        self._cluster = started(cluster, workers, profile, emulate, self.seed, address, resources)
-        try:
+        self._cluster = started(cluster, workers, profile, emulate, self.seed)
+        with ExitStack() as undo:
+            undo.callback(self._cluster.close)
             places = self._cluster.workers
             if profile is not None and len(profile.workers) != places:
                 raise ArgumentError(f"profile: {len(profile.workers)} workers; must be {places}, as the cluster has")
             pacing = Pacing(places, split, None if profile is None else profile.speeds, adapt=adapt)
-            if journal is not None:
-                self._journal = Journal(Path(journal))
+            self._journal = None if journal is None else Journal(Path(journal))
+            if self._journal is not None:
+                undo.callback(self._journal.close)
             self._out = Deliverer(self._journal)
-            observers: list[Observer] = [self._out]
+            self._told = Observers(self._out)
+            undo.callback(self._told.close)
             if record is not None:
                 names = None if profile is None else profile.names
-                observers.append(Recorder(Path(record), places, split, self.redundancy, names))
-            self._driver = Driver(self._cluster, pacing, observers, patience=patience_s)
+                self._told.add(Recorder(Path(record), places, split, self.redundancy, names))
+            for observer in observers:
+                self._told.add(observer)
+            self._driver = Driver(self._cluster, self._decider(patience_s), pacing, self._told)
             self._driver.overlap, self._overlap = bool(overlap), overlap
             self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
-        except BaseException:
-            self._cluster.close()
-            if self._journal is not None:
-                self._journal.close()
-            raise
-        self._observers = observers
-        self._display: Display | None = None
-        self._thread = Thread(target=self._drive, name="echelon-stream", daemon=True)
-        self._thread.start()
+            undo.pop_all()
+        self._turning = Turning(self._driver, self._cluster, self._out.break_down)
+        self.pass_time = self._out.pass_time = self._turning.pass_time
         try:
-            self._display = show(self._driver, self._out.outstanding, progress)
-            if self._display is not None:
-                self._driver.watch(self._display)
+            if wanted(progress):
+                self._told.add(Display(self._driver, self._out.outstanding))
             self._await_workers()
             self.resumed = self._resume()
         except BaseException:
             self.close(wait=False)
             raise
+
+    def _decider(self, patience_s: float) -> Callable[[Event], list[Action]]:
+        """Return who decides: takes events, and returns what is to be done."""
+        return Master(patience=patience_s).handle
+
+    @property
+    def virtual(self) -> bool:
+        """Whether the stream's time passes only while somebody waits for it."""
+        return self._cluster.virtual
+
+    def now(self) -> float:
+        """Return seconds since the stream opened, by its own clock."""
+        return self._driver.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Let this much of the stream's time pass."""
+        checks.number("seconds", seconds, least=0)
+        if self._cluster.virtual:
+            self.pass_time(lambda: False, seconds)
+        else:
+            time.sleep(seconds)
 
     @property
     def workers(self) -> int:
@@ -156,25 +179,19 @@ class Stream:
     def _await_workers(self) -> None:
         """Wait until all workers are there: a first round with only some of them would be a slow one."""
         out = self._out
+
+        def settled() -> bool:
+            return out.broken is not None or len(self._driver.places) >= self._cluster.workers
+
+        left = self.pass_time(settled, _START_S)
         with out.changed:
-            there = out.changed.wait_for(
-                lambda: out.broken is not None or len(self._driver.places) >= self._cluster.workers, _START_S
-            )
+            there = out.changed.wait_for(settled, left)
         if out.broken is not None:
             raise ClusterError(f"no worker could be started: {out.broken}") from out.broken
         if not there:
             log.warning(
                 "%d of %d workers are there after %g s", len(self._driver.places), self._cluster.workers, _START_S
             )
-
-    def _drive(self) -> None:
-        try:
-            self._driver.run()
-        except BaseException as error:
-            log.exception("the stream broke down")
-            self._out.break_down(error)
-        finally:
-            self._cluster.close()
 
     # jobs in
 
@@ -190,7 +207,7 @@ class Stream:
             # a copy: the job's own state stays as it is, so that it can be submitted again
             state = deepcopy(job.state)
             number = self._journal.submitted(job) if self._journal is not None else self._next
-            return self._enter(number, job, state, Store(number, plan), deliver=deliver)
+            return self._enter(number, job, state, Store(plan), deliver=deliver)
 
     def keep(self, job: IterativeJob) -> Kept:
         """Return the job as one whose data goes to the workers once, to be run from one state after another.
@@ -203,7 +220,7 @@ class Stream:
         [np.float64(2.0), np.float64(4.0)]
         """
         self._check_job(job)
-        if isinstance(job, RoundJob):
+        if not job.restarts:
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
         if self._journal is not None:
             raise ArgumentError("job: a stream with a journal keeps none; what is asked of it is not on record")
@@ -251,7 +268,7 @@ class Stream:
         name = f"job {number}" if job.name is None else job.name
         codes, decoders = self._coding.of(job, store.plan)
         running = Running(number, name, job, codes, decoders, state, self._driver.now(), store, iteration, error)
-        handle = Handle(number, name, job.iterations, self._cancel)
+        handle = Handle(number, name, job.iterations, self._cancel, self.pass_time)
         handle.iteration = iteration
         self._out.expect(handle, deliver=deliver)
         self._next = max(self._next, number + 1)
@@ -266,7 +283,7 @@ class Stream:
         for kept in self._journal.undelivered():
             if kept.finished:
                 name = f"job {kept.number}" if kept.job.name is None else kept.job.name
-                handle = Handle(kept.number, name, kept.job.iterations, self._cancel)
+                handle = Handle(kept.number, name, kept.job.iterations, self._cancel, self.pass_time)
                 handle.iteration = kept.iteration
                 delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
                 handle.future.set_result(delivery)
@@ -274,7 +291,7 @@ class Stream:
                 self._out.add(delivery)
                 handles.append(handle)
             else:
-                store = Store(kept.number, self._planned(kept.job))
+                store = Store(self._planned(kept.job))
                 handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
         return handles
 
@@ -307,7 +324,7 @@ class Stream:
 
     def close(self, *, wait: bool = True) -> None:
         """Wait for all jobs that are outstanding, or with ``wait=False`` drop them; then stop all workers."""
-        if current_thread() is self._thread:
+        if self._turning.mine:
             raise ClusterError("a job's own code can't close the stream that runs it")
         if wait:
             self._out.wait_for_all()
@@ -319,20 +336,11 @@ class Stream:
             ends.callback(self._out.drop_all)
             if self._journal is not None:
                 ends.callback(self._journal.close)
-            if self._display is not None:
-                ends.callback(self._display.close)
-            for observer in self._observers:
-                if isinstance(observer, Recorder):
-                    ends.callback(observer.close)
+            ends.callback(self._told.close)
             self._driver.stop()
-            self._thread.join()
+            self._turning.join()
         if wait:
             self._out.check_whole()
 
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(wait=kind is None)
+    def _leave(self, *, well: bool) -> None:
+        self.close(wait=well)

@@ -19,28 +19,8 @@ from echelon.theory.split_score import SplitScore
 from echelon.theory.tabulated import TabulatedCdf
 
 __all__ = [
-    "QueueDelay",
-    "SplitScore",
-    "TabulatedCdf",
-    "completion_law",
-    "dip_time",
-    "has_completion_law",
-    "idip_bound_fails_from",
-    "idip_time",
-    "idip_time_bound",
-    "idip_time_corrected_bound",
-    "iteration_cdf",
-    "iteration_law",
-    "kingman",
-    "lower_bound",
-    "metric",
-    "mismatch",
-    "optimal_load",
-    "pollaczek_khinchine",
-    "polynomial_time",
-    "queue_delay",
-    "queued_bound",
-    "rounds_needed",
-    "service_moments",
-    "uncoded_time",
-]
+    "QueueDelay", "SplitScore", "TabulatedCdf", "completion_law", "dip_time", "has_completion_law",
+    "idip_bound_fails_from", "idip_time", "idip_time_bound", "idip_time_corrected_bound", "iteration_cdf",
+    "iteration_law", "kingman", "lower_bound", "metric", "mismatch", "optimal_load", "pollaczek_khinchine",
+    "polynomial_time", "queue_delay", "queued_bound", "rounds_needed", "service_moments", "uncoded_time",
+]  # fmt: skip

@@ -1,7 +1,6 @@
 """Gradients of any model of torch, recovered from whichever workers are quick enough."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 
 from echelon import checks
 from echelon.arrays import IntArray, NumberArray
+from echelon.closing import Closing
 from echelon.errors import ArgumentError
 from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
@@ -24,7 +24,7 @@ from echelon.torch.passes import pieces, trained
 _MESSAGES = {"float32": None, "bfloat16": "bfloat16"}
 
 
-class CodedGradient:
+class CodedGradient(Closing):
     """The gradient of a mini-batch as one call, computed by the workers of a stream, whichever of them are late or die.
 
     model: any module, float32 or float64. loss: ``loss(outputs, targets)``, the mean or the sum over samples; it says
@@ -173,12 +173,7 @@ class CodedGradient:
         """Let the workers forget model and data; the stream goes on."""
         self._kept.drop()
 
-    def __enter__(self) -> "CodedGradient":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self, *, well: bool) -> None:
         self.close()
 
 

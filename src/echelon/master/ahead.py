@@ -1,39 +1,37 @@
-"""The first round of the job behind the one in service, begun by workers that have nothing else to do.
+"""The first round of the job that follows, done ahead by workers that have nothing else to do.
 
-Its tasks are part of the round at hand, as slots behind that round's own, and end with it. What of them came is the
+Its tasks are part of the round at hand, as slots from `AHEAD` on, and end with it. What of them came is the
 driver's to keep: it says so when the round after is planned, and when the job's own turn comes.
 """
 
 from collections.abc import Iterable
 
-from echelon.master.actions import Assign, Stop
+from echelon.master.actions import Assign
 from echelon.master.collection import Collection
-from echelon.master.events import Begun
-from echelon.plan import Task
+from echelon.master.events import PlannedAhead
+from echelon.plan import AHEAD, Task
 
 
-class Early:
-    """What idle workers do in one round for the job that `begun` tells of.
-
-    first: the number of its first slot in that round.
+class Ahead:
+    """What idle workers do in one round for the job that `planned` tells of.
 
     Where a row costs the same whatever its worker did before, they take one row at a time, of the lane of which the
     largest share is left: so what is left takes all workers about as long when the job's turn comes. Else everybody
     does his own lane.
     """
 
-    def __init__(self, round: int, first: int, begun: Begun) -> None:
-        self.round, self.first, self.job = round, first, begun.job
-        collection = self._collection = Collection(round, begun.plan, begun.codes, came=begun.came)
-        whole = begun.plan.lanes
-        self._lanes = {worker: [*collection.rest(lane)] for worker, lane in zip(begun.workers, whole, strict=True)}
-        self._planned = {worker: len(lane) for worker, lane in zip(begun.workers, whole, strict=True)}
+    def __init__(self, round: int, planned: PlannedAhead) -> None:
+        self.round, self.job = round, planned.job
+        collection = self._collection = Collection(round, planned.plan, planned.codes, came=planned.came)
+        whole = planned.plan.lanes
+        self._lanes = {worker: [*collection.rest(lane)] for worker, lane in zip(planned.workers, whole, strict=True)}
+        self._planned = {worker: len(lane) for worker, lane in zip(planned.workers, whole, strict=True)}
         # if a second row costs less than it does alone, it shares parts with the first
         self._chained = any(
-            task.cost < begun.codes[task.slot].cost(task.row)
+            task.cost < planned.codes[task.slot].cost(task.row)
             for lane in whole
             for task in lane[1:2]
-            if begun.codes and not begun.codes[task.slot].precoded
+            if planned.codes and not planned.codes[task.slot].precoded
         )
 
     def busy(self, worker: int) -> bool:
@@ -60,13 +58,13 @@ class Early:
         return [left.pop(0 if mine else -1)]
 
     def _shifted(self, task: Task) -> Task:
-        return Task(slot=self.first + task.slot, row=task.row, cost=task.cost)
+        return Task(slot=AHEAD + task.slot, row=task.row, cost=task.cost)
 
     def receive(self, worker: int, slot: int, row: int, now: float) -> None:
         """Take in a row, by the number that its slot has in the round."""
-        if self._collection.knows(slot - self.first, row):
+        if self._collection.knows(slot - AHEAD, row):
             self._collection.busy[worker] -= 1
-            self._collection.receive(slot - self.first, row, now)
+            self._collection.receive(slot - AHEAD, row, now)
 
     def lose(self, worker: int) -> bool:
         """Forget a worker; return whether it was at it."""
@@ -75,7 +73,3 @@ class Early:
         self._collection.lose(worker, None)
         del self._collection.busy[worker]
         return at_it
-
-    def stops(self) -> list[Stop]:
-        """Return what ends it."""
-        return [Stop(self.round, self.first + slot) for slot in range(len(self._collection.plan.slots))]

@@ -1,4 +1,4 @@
-"""What must hold after every event, whatever happened before: for tests and for the virtual-time driver.
+"""What must hold after every event of a master, whatever happened before.
 
 watcher = Watcher(master)
 actions = watcher.handle(event)      # as master.handle, but every promise is checked
@@ -20,6 +20,7 @@ from echelon.master.actions import (
 )
 from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Refused, Submitted, Updated
 from echelon.master.machine import Master, Phase
+from echelon.plan import AHEAD
 
 _SOME = 4  # one in so many rounds is looked at with every message
 
@@ -80,11 +81,10 @@ class Watcher:
                 self._promise(number == master.round and len(set(rows)) == len(rows), "not this round's rows", action)
             case Stop(round=number, slot=slot):
                 held = master.collection
-                own_slots = 0 if held is None else len(held.recovered)
                 self._promise(
                     held is not None
                     and number == master.round
-                    and (slot >= own_slots or (held.recovered[slot] and not all(held.recovered))),
+                    and (slot == AHEAD or (held.recovered[slot] and not all(held.recovered))),
                     "not a slot that is recovered before the others, nor one of the next job",
                     action,
                 )

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from bench.chaos.invariants import Watcher
 from echelon.codes import cyclic, mds
 from echelon.master import (
     Alarm,
     Assign,
-    Begun,
     Cancelled,
     Deliver,
     Failed,
@@ -16,6 +16,7 @@ from echelon.master import (
     Master,
     Outcome,
     Planned,
+    PlannedAhead,
     Received,
     Recover,
     Recovered,
@@ -26,8 +27,7 @@ from echelon.master import (
     Submitted,
     Updated,
 )
-from echelon.master.invariants import Watcher
-from echelon.plan import Task
+from echelon.plan import AHEAD, Task
 from echelon.schemes import any_k, coded_rows, pull
 
 HEAD = any_k([1, 1, 2], 4)
@@ -38,7 +38,7 @@ def task(row, slot=0, cost=1.0):
 
 
 def begun(plan=None, came=(), codes=()):
-    return Begun(1, any_k([2, 1, 1], 4) if plan is None else plan, (0, 1, 2), codes, came)
+    return PlannedAhead(1, any_k([2, 1, 1], 4) if plan is None else plan, (0, 1, 2), codes, came)
 
 
 def started(next_job=None, head=HEAD):
@@ -48,22 +48,24 @@ def started(next_job=None, head=HEAD):
         watcher.handle(Joined(0.0, worker))
     watcher.handle(Submitted(0.0, 0))
     watcher.handle(Submitted(0.0, 1))
-    actions = watcher.handle(Planned(0.0, 1, head, (0, 1, 2), begun=begun() if next_job is None else next_job))
+    actions = watcher.handle(Planned(0.0, 1, head, (0, 1, 2), ahead=begun() if next_job is None else next_job))
     return watcher, actions
 
 
 def test_who_has_nothing_more_to_do_gets_a_row_of_the_next_job():
     watcher, actions = started()
     assert [type(action) for action in actions] == [Assign, Assign, Assign, SetTimer]
-    # its slots are numbered on from the round's own; of workers alike, the own lane comes first
-    assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(2, slot=1),))]
-    assert watcher.handle(Received(1.0, 1, 1, 1, 2)) == [Assign(1, 1, (task(1, slot=1),))], "the lane with most left"
+    # its slots are numbered from AHEAD on; of workers alike, the own lane comes first
+    assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(2, slot=AHEAD),))]
+    assert watcher.handle(Received(1.0, 1, 1, AHEAD, 2)) == [Assign(1, 1, (task(1, slot=AHEAD),))], (
+        "the lane with most left"
+    )
     assert watcher.handle(Received(2.0, 2, 1, 0, 2)) == [], "it has a row of the round left"
 
 
 def test_who_has_no_lane_begins_at_once():
     _, actions = started(head=any_k([1, 0, 1], 2))
-    assert Assign(1, 1, (task(2, slot=1),)) in actions
+    assert Assign(1, 1, (task(2, slot=AHEAD),)) in actions
 
 
 def test_the_next_round_of_the_job_in_service_is_told_who_waits():
@@ -108,18 +110,18 @@ def test_lanes_whose_rows_share_parts_are_begun_whole_and_by_their_owners():
     code = cyclic(rows=6, load=3, rng=np.random.default_rng(1))
     watcher, _ = started(begun(coded_rows(code, [2, 2, 2]), codes=(code,)))
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [
-        Assign(1, 1, (task(2, slot=1, cost=3.0), task(3, slot=1, cost=1.0)))
+        Assign(1, 1, (task(2, slot=AHEAD, cost=3.0), task(3, slot=AHEAD, cost=1.0)))
     ]
-    watcher.handle(Received(2.0, 1, 1, 1, 2))
-    assert watcher.handle(Received(2.0, 1, 1, 1, 3)) == [], "others do their own"
+    watcher.handle(Received(2.0, 1, 1, AHEAD, 2))
+    assert watcher.handle(Received(2.0, 1, 1, AHEAD, 3)) == [], "others do their own"
 
 
 def test_a_pool_is_pulled_from_and_nothing_is_begun_that_is_enough_already():
     watcher, _ = started(begun(pull(workers=3, parts=5, code=mds(parts=4, rows=5, rng=np.random.default_rng(1)))))
-    assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(1, slot=1),))]
+    assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(1, slot=AHEAD),))]
     for row, following in ((1, 0), (0, 2), (2, 3)):
-        assert watcher.handle(Received(1.0, 1, 1, 1, row)) == [Assign(1, 1, (task(following, slot=1),))]
-    assert watcher.handle(Received(1.0, 1, 1, 1, 3)) == [], "four are enough"
+        assert watcher.handle(Received(1.0, 1, 1, AHEAD, row)) == [Assign(1, 1, (task(following, slot=AHEAD),))]
+    assert watcher.handle(Received(1.0, 1, 1, AHEAD, 3)) == [], "four are enough"
     watcher, _ = started(begun(any_k([2, 1, 1], 2), came=((0, 0), (0, 3))))
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == []
 
@@ -129,9 +131,9 @@ def test_a_round_that_needs_hands_gets_them():
     watcher.handle(Received(1.0, 0, 1, 0, 0))
     watcher.handle(Received(1.0, 1, 1, 0, 1))  # both are at the next job now
     actions = watcher.handle(Lost(2.0, 2))
-    assert actions == [Stop(1, 1), Assign(0, 1, (task(2),)), Assign(1, 1, (task(3),))]
-    assert watcher.handle(Received(3.0, 0, 1, 1, 0)) == [], "and a message of it changes nothing"
-    assert watcher.master.early is None
+    assert actions == [Stop(1, AHEAD), Assign(0, 1, (task(2),)), Assign(1, 1, (task(3),))]
+    assert watcher.handle(Received(3.0, 0, 1, AHEAD, 0)) == [], "and a message of it changes nothing"
+    assert watcher.master.ahead is None
 
 
 def test_a_silent_round_ends_what_is_done_for_the_next_job():
@@ -139,22 +141,22 @@ def test_a_silent_round_ends_what_is_done_for_the_next_job():
     watcher.handle(Received(1.0, 0, 1, 0, 0))
     watcher.handle(Alarm(10.0, 1, 0))
     actions = watcher.handle(Alarm(20.0, 1, 0))
-    assert actions[0] == Stop(1, 1)
-    assert watcher.master.early is None
+    assert actions[0] == Stop(1, AHEAD)
+    assert watcher.master.ahead is None
 
 
 def test_a_loss_that_the_round_can_do_without_leaves_the_others_at_it():
     watcher, _ = started(head=any_k([1, 1, 2], 2))
     watcher.handle(Received(1.0, 0, 1, 0, 0))
     assert watcher.handle(Lost(1.0, 2)) == []
-    assert watcher.master.early is not None
+    assert watcher.master.ahead is not None
 
 
-@pytest.mark.parametrize("at", [(1, 1, 0), None], ids=["it is known where", "it is not known where"])
+@pytest.mark.parametrize("at", [(1, AHEAD, 0), None], ids=["it is known where", "it is not known where"])
 def test_a_job_that_kills_a_worker_before_its_turn_is_left_alone_until_then(at):
     watcher, _ = started(head=any_k([1, 1, 2], 3))
     watcher.handle(Received(1.0, 0, 1, 0, 0))
-    assert watcher.handle(Lost(1.0, 0, at)) == [Stop(1, 1)]
+    assert watcher.handle(Lost(1.0, 0, at)) == [Stop(1, AHEAD)]
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [], "nobody else is to die of it"
     watcher.handle(Received(1.0, 2, 1, 0, 2))
     watcher.handle(Recovered(1.0, 1, 0))
@@ -166,11 +168,11 @@ def test_a_job_that_kills_a_worker_before_its_turn_is_left_alone_until_then(at):
 def test_a_job_that_is_cancelled_before_its_turn_is_dropped():
     watcher, _ = started()
     watcher.handle(Received(1.0, 0, 1, 0, 0))
-    assert watcher.handle(Cancelled(1.0, 1)) == [Stop(1, 1), Deliver(1, Outcome.CANCELLED)]
+    assert watcher.handle(Cancelled(1.0, 1)) == [Stop(1, AHEAD), Deliver(1, Outcome.CANCELLED)]
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == []
 
 
-@pytest.mark.parametrize("slot", [1, 2])
+@pytest.mark.parametrize("slot", [1, AHEAD, AHEAD + 1])
 def test_rows_that_nobody_knows_change_nothing(slot):
     watcher, _ = started()
     watcher.handle(Received(1.0, 0, 1, 0, 0))

@@ -1,0 +1,155 @@
+"""A stream whose every event and message is looked at while it runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.chaos.invariants import Watcher
+from echelon.clusters import VirtualCluster
+from echelon.codes import Code
+from echelon.master import Action, Assign, Event, Joined, Lost, Master, Planned, Purge, Received, Recover, Recovered
+from echelon.plan import AHEAD
+from echelon.stream import Observer, Stream
+
+MOST_POLLS = 100_000  # of one life, after which it is taken to go on for ever
+
+
+class NeverEnds(AssertionError):
+    """A schedule that goes on and on: a job is stuck."""
+
+
+class WatchedCluster(VirtualCluster):
+    """Remembers who came up where, and does not go on for ever."""
+
+    stuck_s = 0.0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.places: dict[int, int] = {}
+        self._polls = 0
+        super().__init__(*arguments, **options)
+
+    def _greet(self, worker: Any) -> None:
+        self.places[worker.number] = worker.place
+        super()._greet(worker)
+
+    def poll(self, timeout_s: float | None) -> list[Any]:
+        self._polls += 1
+        if self._polls > MOST_POLLS:
+            raise NeverEnds(f"{MOST_POLLS} polls, {self.time:g} virtual seconds")
+        return super().poll(timeout_s)
+
+
+class Rows:
+    """What came of every slot, and whether that is enough, by the rank of its rows and nothing else."""
+
+    known: dict[tuple[bytes, frozenset[int]], bool] = {}  # noqa: RUF012 - of all schedules
+
+    def __init__(self) -> None:
+        self.events = 0
+        self._round = 0
+        self._codes: tuple[tuple[bytes, Code], ...] = ()
+        self._came: list[set[int]] = []
+        self._done: list[bool] = []
+        self._pooled: list[set[int]] = []
+        self._given: dict[int, set[tuple[int, int]]] = {}  # what every living worker was given in this round
+        self._alive: set[int] = set()
+
+    def check(self, event: Event, actions: list[Action]) -> None:
+        """Look at one event and at what the master made of it."""
+        self.events += 1
+        recovers = {action.slot: action for action in actions if isinstance(action, Recover)}
+        match event:
+            case Planned(round=round, plan=plan, came=came) if actions:
+                self._round = round
+                self._codes = tuple((code.matrix.tobytes() + code.target.tobytes(), code) for code in plan.codes)
+                self._came, self._done = [set() for _ in plan.slots], [False] * len(plan.slots)
+                self._pooled, self._given = [set() for _ in plan.slots], {}
+                for slot, row in came:
+                    self._came[slot].add(row)
+                for task in plan.pooled:
+                    self._pooled[task.slot].add(task.row)
+            case Joined(worker=worker):
+                self._alive.add(worker)
+            case Lost(worker=worker):
+                self._alive.discard(worker)
+                self._given.pop(worker, None)
+            case Received(round=round, slot=slot, row=row) if round == self._round and slot < AHEAD:
+                new = row not in self._came[slot] and not self._done[slot]
+                self._came[slot].add(row)
+                if self._codes and new and self._enough(slot, self._came[slot]):
+                    assert slot in recovers, f"enough rows, and nothing is done: {event}"
+            case Recovered(round=round, slot=slot) if round == self._round:
+                self._done[slot] = True
+        for slot, action in recovers.items():
+            assert set(action.rows) <= self._came[slot], f"a row is counted that never came: {action}"
+            assert not self._codes or self._enough(slot, action.rows), f"too few rows: {action}"
+        for action in actions:
+            if isinstance(action, Assign):
+                self._given.setdefault(action.worker, set()).update((task.slot, task.row) for task in action.tasks)
+        if any(isinstance(action, Purge) for action in actions):
+            self._round = 0  # what comes now is late
+        if self._round and self._alive and isinstance(event, Planned | Joined | Lost):
+            self._check_on_its_way(event)
+
+    def _check_on_its_way(self, event: Event) -> None:
+        """Every slot can be recovered from what came, what living workers were given, and what is in the pool."""
+        for slot, (came, done) in enumerate(zip(self._came, self._done, strict=True)):
+            given = {row for rows in self._given.values() for of, row in rows if of == slot}
+            enough = done or not self._codes or self._enough(slot, came | given | self._pooled[slot])
+            assert enough, f"slot {slot} can't be recovered from what is on its way: {event}"
+
+    def _enough(self, slot: int, rows: Any) -> bool:
+        key, code = self._codes[slot]
+        at = key, frozenset(rows)
+        if at not in self.known:
+            held = code.matrix[sorted(at[1])]
+            both = np.vstack([held, code.target])
+            self.known[at] = np.linalg.matrix_rank(both, tol=1e-8) == np.linalg.matrix_rank(held, tol=1e-8)
+        return self.known[at]
+
+
+class WatchedStream(Stream):
+    """A stream whose master is watched."""
+
+    def _decider(self, patience_s: float) -> Callable[[Event], list[Action]]:
+        watcher, self.rows = Watcher(Master(patience=patience_s)), Rows()
+
+        def handle(event: Event) -> list[Action]:
+            actions = watcher.handle(event)
+            self.rows.check(event, actions)
+            return actions
+
+        return handle
+
+
+class Notes(Observer):
+    """What the stream tells, held against what is known: places, iterations, errors.
+
+    errors: of each job, the error of every iteration that it took, in all lives.
+    """
+
+    def __init__(self, cluster: WatchedCluster, errors: dict[int, list[float]]) -> None:
+        self._cluster, self._errors = cluster, errors
+        self.wrong: list[str] = []  # a guest that raises is only dropped
+
+    def _promise(self, kept: bool, text: str) -> None:
+        if not kept:
+            self.wrong.append(text)
+
+    def worker_up(self, time_s: float, worker: int, place: int) -> None:
+        self._promise(self._cluster.places[worker] == place, f"worker {worker} is taken to be at place {place}")
+
+    def opened(self, seen: Any) -> None:
+        places = [self._cluster.places[worker] for worker in seen.workers if worker >= 0]
+        if len(seen.plan.lanes) == self._cluster.workers:
+            expected = [place for place, worker in enumerate(seen.workers) if worker >= 0]
+        else:
+            expected = sorted(places)
+        self._promise(places == expected, f"lanes for places {places} are given to {seen.workers}")
+
+    def stepped(self, running: Any, seen: Any, finished: bool) -> None:
+        errors = self._errors.setdefault(running.number, [])
+        errors.append(seen.error)
+        self._promise(running.iteration == len(errors), f"job {running.number} is at iteration {running.iteration}")
+        self._promise(running.error == max(errors), f"job {running.number} claims an error of {running.error}")

@@ -1,0 +1,325 @@
+"""`python -m bench.planted`: bugs planted one at a time into a copy of the package, and what of the tests catches each.
+
+Bugs in master and driver must be caught by the whole-stack schedules (`bench.chaos`), those in the clusters by the
+tests of the clusters. A bug whose place is no longer there, or that nothing catches, ends the command with exit code 1.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.results import markdown_table, replace_section
+
+ROOT = Path(__file__).parents[1]
+SCHEDULES = 2000  # within which a bug must be caught
+LIMIT_S = 900.0
+
+
+@dataclass(frozen=True)
+class Bug:
+    """What stands in a file, and what is put in its place.
+
+    tests: whether the tests of the clusters must catch it, and not the schedules.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: bool = False
+
+
+DRIVER, MACHINE, COLLECTION = "stream/driver.py", "master/machine.py", "master/collection.py"
+DELIVERER, STREAM = "stream/deliverer.py", "stream/stream.py"
+WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
+NURSERY, THREADS = "clusters/nursery.py", "clusters/threads.py"
+
+BUGS = [
+    Bug("the driver skips a purge", DRIVER, "                self._cluster.purge(round)\n", ""),
+    Bug(
+        "the master skips a purge", MACHINE,
+        "return [Purge(self.round), Update(self.job, self.round)]", "return [Update(self.job, self.round)]",
+    ),
+    Bug("jobs are served out of order", MACHINE, "self.job = self.queue.popleft()", "self.job = self.queue.pop()"),
+    Bug(
+        "a delivery that is there overtakes one that is not", DELIVERER,
+        "return None if first is None or (earlier is not None and earlier < first) else self._ready[first]",
+        "return None if first is None else self._ready[first]",
+    ),
+    Bug(
+        "an orphan is forgotten", COLLECTION,
+        "return self._lacking(held | self._pooled())\n", "return self._lacking(held | self._pooled())[1:]\n",
+    ),
+    Bug(
+        "one row too few is enough", "codes/tracker.py",
+        "len(self._seen) >= self._threshold", "len(self._seen) >= self._threshold - 1",
+    ),
+    Bug(
+        "one row more than enough is waited for", "codes/tracker.py",
+        "len(self._seen) >= self._threshold", "len(self._seen) >= min(self._threshold + 1, len(self._rows))",
+    ),
+    Bug(
+        "the driver accepts a late message", DRIVER,
+        "if seen is None or running is None or round != seen.round:", "if seen is None or running is None:",
+    ),
+    Bug(
+        "the master accepts a late message", MACHINE,
+        "        collection = self.collection\n        if event.round != self.round or self.phase is not "
+        "Phase.COLLECTING or collection is None:\n            return []\n        slot = event.slot\n",
+        "        collection = self.collection\n        if self.phase is not Phase.COLLECTING or collection is None:\n"
+        "            return []\n        slot = event.slot\n",
+    ),
+    Bug(
+        "a step is journalled before its state", DELIVERER,
+        "self._journal.stepped(running.number, running.state, running.iteration, running.error, finished)",
+        "self._journal.stepped(running.number, self._before(running), running.iteration, running.error, finished)\n\n"
+        "    def _before(self, running: Running) -> object:\n"
+        "        kept = self.__dict__.setdefault('_states', {})\n"
+        "        before = kept.get(running.number, running.job.state)\n"
+        "        kept[running.number] = running.state\n"
+        "        return before",
+    ),
+    Bug(
+        "a job is marked as delivered too early", DELIVERER,
+        "        if self._journal is not None and outcome is Outcome.CANCELLED:\n",
+        "        if self._journal is not None and outcome is Outcome.DONE:\n"
+        "            self._journal.delivered(running.number)\n"
+        "        if self._journal is not None and outcome is Outcome.CANCELLED:\n",
+    ),
+    Bug(
+        "the cancel of a job that waits is lost", MACHINE,
+        "            return [Deliver(event.job, Outcome.CANCELLED)]\n", "            return []\n",
+    ),
+    Bug(
+        "the journal does not hear of a cancel", DELIVERER,
+        "            self._journal.dropped(running.number)\n        with", "            pass\n        with",
+    ),
+    Bug(
+        "a job is resumed from the iteration before", STREAM,
+        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
+        "self._enter(kept.number, kept.job, kept.state, store, max(0, kept.iteration - 1), kept.error)",
+    ),
+    Bug(
+        "two workers' places are swapped", DRIVER,
+        "                self.places[worker] = place\n",
+        "                self.places[worker] = place ^ 1 if place ^ 1 < self._cluster.workers else place\n",
+    ),
+    Bug(
+        "lanes are given to the wrong places", "stream/planning.py",
+        "by_place = {self._places[worker]: worker for worker in workers}",
+        "by_place = dict(zip(sorted(self._places[worker] for worker in workers), workers, strict=True))",
+    ),
+    Bug(
+        "the memory of a late message is not given back", DRIVER,
+        "            self._cluster.release(message)\n            self._observers.tell(Observer.received, "
+        'arrival("late"))\n',
+        '            self._observers.tell(Observer.received, arrival("late"))\n',
+    ),
+    Bug(
+        "the memory of a repeated message is not given back", DRIVER,
+        "        if not new or form != expected:\n            self._cluster.release(message)\n",
+        "        if not new or form != expected:\n            pass\n",
+    ),
+    Bug(
+        "memory is given back before it is used", DRIVER,
+        "            self._messages[slot, row] = widely(self._cluster, message)\n",
+        "            self._messages[slot, row] = widely(self._cluster, message)\n"
+        "            self._cluster.release(message)\n",
+    ),
+    Bug(
+        "messages of a job that failed are not given back", DRIVER,
+        "        if running.begun:\n            self._drop_messages()\n            self._seen",
+        "        if running.begun:\n            self._messages = {}\n            self._seen",
+    ),
+    Bug(
+        "messages that came ahead are not given back", "stream/ahead.py",
+        "        for message in self.messages.values():\n            self._cluster.release(message)\n", "",
+    ),
+    Bug(
+        "the last outstanding handle is never ended at close", DELIVERER,
+        "            left = list(self._handles.values())\n            self._handles.clear()",
+        "            left = list(self._handles.values())[:-1]\n            self._handles.clear()",
+    ),
+    Bug(
+        "error_estimate is that of the last iteration", DRIVER,
+        "running.error = max(running.error, seen.error)", "running.error = seen.error",
+    ),
+    Bug(
+        "error_estimate is lost on resume", STREAM,
+        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
+        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, 0.0)",
+    ),
+    Bug("a round is left out of the record", DRIVER, "for seen in rounds:\n", "for seen in rounds[1:]:\n"),
+    Bug(
+        "the alarm of a silent round is never set again", MACHINE,
+        "            self.moved = False\n            return [self._timer(event.time)]",
+        "            self.moved = False\n            return []",
+    ),
+    Bug("a worker that joins gets no work", MACHINE, "if len(self.workers) > 1:\n", "if self.workers:\n"),
+    Bug(
+        "a full journal fails the job as if its code had raised", DRIVER,
+        "        except JournalError:\n            raise\n", "",
+    ),
+    Bug(
+        "a block that is free may be given back", MEMORY,
+        "        if not self.memory[offset - _HEAD]:\n", "        if False:\n", tests=True,
+    ),
+    Bug(
+        "a block is given back twice by its worker", WORKER,
+        "            self._arena.give_back(self._block)\n            self._block = frames.NOWHERE\n",
+        "            self._arena.give_back(self._block)\n", tests=True,
+    ),
+    Bug(
+        "a block that was sent is used again by its worker", WORKER,
+        "        block, self._block = self._block, frames.NOWHERE\n", "        block = self._block\n", tests=True,
+    ),
+    Bug(
+        "a block is kept after its message was abandoned", WORKER,
+        "            self._arena.give_back(self._block)\n            self._block = frames.NOWHERE\n",
+        "            self._block = frames.NOWHERE\n", tests=True,
+    ),
+    Bug(
+        "a state is overwritten while it is read", MEMORY,
+        "if room >= nbytes and not self._in_use(last):", "if room >= nbytes:", tests=True,
+    ),
+    Bug(
+        "a worker does not say which state it reads", WORKER,
+        "        self._board.read(self._place, lane.round)\n", "", tests=True,
+    ),
+    Bug(
+        "nobody asks who reads a state", PROCESSES,
+        "round > self._board.over() or self._board.readers(round)", "round > self._board.over()", tests=True,
+    ),
+    Bug(
+        "orders to a full mailbox are dropped", "clusters/mailbox.py",
+        "                self._watch(True)\n                return\n",
+        "                self._watch(True)\n                self.outbox.popleft()\n                return\n",
+        tests=True,
+    ),
+    Bug(
+        "the workers' parent does not watch its master", NURSERY,
+        "        poll.register(os.pidfd_open(master_pid), select.POLLIN)\n", "        pass\n", tests=True,
+    ),
+    Bug(
+        "the workers' parent does not end with its socket", NURSERY,
+        "            if not order:\n                break\n",
+        "            if not order:\n                poll.unregister(control)\n                continue\n", tests=True,
+    ),
+    Bug(
+        "a dead worker is taken to read on", PROCESSES, "        self._board.read(handle.place, 0)\n", "", tests=True,
+    ),
+    Bug(
+        "a dead worker is taken to be at its row", PROCESSES,
+        "        self._board.work(handle.place, 0, 0, 0)\n", "", tests=True,
+    ),
+    Bug(
+        "a successor does not know earlier work", PROCESSES,
+        "        for key in self._works:\n            self._send_work(handle, key)\n", "", tests=True,
+    ),
+    Bug(
+        "a thread that died has no successor", THREADS,
+        "        for place in self._places.due(self.now()):\n            self._spawn(place)\n", "", tests=True,
+    ),
+    Bug(
+        "a worker's number is used again", "clusters/places.py", "itertools.count().__next__", "lambda: 0", tests=True,
+    ),
+    Bug(
+        "work is made each time it is asked for", "clusters/shelf.py",
+        "                self.pop(key)\n                self._made[key] = made\n", "                return made\n",
+        tests=True,
+    ),
+    Bug(
+        "the next job's slots are not stopped", MEMORY,
+        "        if slot < SLOTS or slot >= AHEAD:\n", "        if slot < SLOTS:\n", tests=True,
+    ),
+]  # fmt: skip
+
+
+def caught(bug: Bug) -> str:
+    """Plant a bug and return what caught it, or an empty text."""
+    with TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for part in ("src", "tests", "bench", "examples"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        path = copy / "src" / "echelon" / bug.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(bug.old) < 1:
+            raise SystemExit(f"{bug.name}: {bug.file} no longer has {bug.old!r}")
+        path.write_text(text.replace(bug.old, bug.new, 1), encoding="utf-8")
+        return _by_tests(copy) if bug.tests else _by_schedules(copy)
+
+
+def _run(copy: Path, *command: str) -> str:
+    environment = os.environ | {"PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy}"}
+    try:
+        run = subprocess.run(
+            [sys.executable, *command], cwd=copy, env=environment, capture_output=True, text=True, timeout=LIMIT_S,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    return run.stdout + run.stderr if run.returncode else ""
+
+
+def _by_schedules(copy: Path) -> str:
+    said = _run(copy, "-m", "bench.chaos", "--first", "0", "--count", str(SCHEDULES))
+    found = re.search(r"schedule (\d+) failed", said)
+    if found is None:
+        return said.strip()[-200:]
+    last = said.strip().splitlines()[-1]
+    return f"schedule {found.group(1)}: {last[:100]}"
+
+
+def _by_tests(copy: Path) -> str:
+    said = _run(
+        copy,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--timeout",
+        "90",
+        "tests/clusters",
+        "-k",
+        "not ray and not mpi",
+    )
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+    return f"`{found.group(1)}`" if found else said.strip()[-200:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.planted", description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, help="Markdown file whose section 'planted' is to be replaced")
+    parser.add_argument("--only", help="a text that the bug's name contains")
+    arguments = parser.parse_args()
+    chosen = [bug for bug in BUGS if arguments.only is None or arguments.only in bug.name]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = []
+        for bug, found in zip(chosen, pool.map(caught, chosen), strict=True):
+            print(f"{bug.name}: {found or 'NOT CAUGHT'}", flush=True)
+            rows.append([bug.name, f"`{bug.file}`", found.replace("|", "/") or "**nothing**"])
+    missed = sum(1 for row in rows if row[2] == "**nothing**")
+    text = (
+        f"{len(rows)} bugs, each planted alone into a copy of the package: those of master and driver against "
+        f"{SCHEDULES} whole-stack schedules at most (the number is that of the first schedule that failed), those of "
+        f"the clusters against their tests. Not caught: {missed}.\n\n"
+        + markdown_table(["bug", "in", "caught by"], rows)
+    )
+    if arguments.results is not None:
+        replace_section(arguments.results, "planted", text)
+    if missed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

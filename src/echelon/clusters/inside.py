@@ -1,0 +1,45 @@
+"""What clusters share whose workers are in this process: work and states, which nobody copies."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.clusters.base import Work
+from echelon.clusters.shelf import Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A value of the workers' own."""
+
+    value: Any
+
+
+class Inside:
+    """A shelf that all workers share, and the state of the round at hand."""
+
+    def __init__(self) -> None:
+        self._shelf = Shelf()
+        self._state: tuple[int, int, Any] = (0, 0, None)
+
+    def pack(self, value: Any) -> Packed:
+        """Copy a value."""
+        return Packed(deepcopy(value))
+
+    def load(self, key: int, work: Any) -> None:
+        """Keep a job's work."""
+        self._shelf.put(key, lambda: work.value if isinstance(work, Packed) else work)
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work."""
+        self._shelf.pop(key)
+
+    def broadcast(self, round: int, key: int, state: Any) -> None:
+        """Set what the parts of a round are computed from."""
+        self._state = round, key, state
+
+    def _brought(self, round: int) -> tuple[Work, Any]:
+        """Return work and state of the round at hand."""
+        of_state, key, state = self._state
+        assert of_state == round, "broadcast before assign"
+        return self._shelf.bring(key, state)

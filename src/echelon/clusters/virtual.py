@@ -1,0 +1,308 @@
+"""Workers in virtual time: the user's functions are computed, what they take is drawn; a hundred machines on one.
+
+Everything that happens is an entry of one heap, ordered by time and then by when it was entered, so that a run is one
+thing, whatever the machine. Time passes only while somebody polls. Faults come from a seed of their own (`faults`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from echelon.arrays import NumberArray
+from echelon.clusters import shipping
+from echelon.clusters.base import Down, Message, Report, Trouble, Up
+from echelon.clusters.faults import Crash, Faults, Hang, Incident, MasterCrash, MasterKilled, Partition, Raise, Slowdown
+from echelon.clusters.inside import Inside
+from echelon.clusters.pace import Pace, paces
+from echelon.clusters.places import Places
+from echelon.clusters.shelf import Shelf
+from echelon.clusters.virtual_worker import VirtualWorker
+from echelon.delays import Deterministic
+from echelon.errors import ClusterError
+from echelon.plan import Task
+from echelon.profile import Costs, Profile
+from echelon.seeds import place_generator
+
+
+class VirtualCluster(Inside):
+    """Workers that take the times a profile's laws draw, in virtual seconds, and compute what they are asked for.
+
+    workers: how many, where nothing is emulated: then every part takes one second.
+    emulate: the profile whose laws, links and costs (message, bandwidth, round) say what everything takes.
+    paces: how each worker's times are drawn, instead of a profile.
+    faults: what goes wrong, for tests. With faults, the memory of a message is overwritten when it is given back.
+
+    >>> cluster = VirtualCluster(2)
+    >>> cluster.poll(None), cluster.poll(None)
+    ([Up(worker=0, place=0)], [Up(worker=1, place=1)])
+    >>> cluster.poll(5.0), cluster.now()
+    ([], 5.0)
+    """
+
+    virtual = True
+    stuck_s = 10.0  # real seconds after which a cluster in which nothing can happen any more says so
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        emulate: Profile | None = None,
+        seed: int = 1,
+        paces: Sequence[Pace] | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        super().__init__()
+        self._paces = _paces(workers, emulate, seed) if paces is None else list(paces)
+        self._costs = Costs() if emulate is None else emulate.costs
+        self._faults = faults
+        self.workers = len(self._paces)
+        self.lent: dict[int, list[NumberArray]] = {}  # memory of messages that was not given back
+        self.time = 0.0
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._entered = self._sent = 0
+        self._reports: list[Report] = []
+        self._bell = Event()
+        self._places = Places(self.workers)
+        self._at: list[VirtualWorker | None] = [None] * self.workers  # who is at which place
+        self._numbers: dict[int, VirtualWorker] = {}
+        self._start = 0.0  # of the round whose state was broadcast
+        self._open = self._purged = 0  # the last round that has tasks, and the last that was purged
+        self._doom: int | None = None  # calls until the master dies
+        for place in range(self.workers):
+            self._spawn(place)
+        for incident in faults.incidents if faults else ():
+            self.at(incident.time, partial(self._befall, incident))
+
+    # time
+
+    def now(self) -> float:
+        """Return the virtual time in seconds."""
+        self._called()
+        return self.time
+
+    def at(self, time: float, happen: Callable[[], None]) -> None:
+        """Have something happen at a time."""
+        self._entered += 1
+        heappush(self._heap, (max(time, self.time), self._entered, happen))
+
+    def _called(self) -> None:
+        """Let the master die, if that is its fate."""
+        if self._doom is not None:
+            self._doom -= 1
+            if self._doom < 0:
+                self._doom = None
+                raise MasterKilled
+
+    def poll(self, timeout_s: float | None) -> list[Report]:
+        """Return what happens next, if it does in this time."""
+        self._called()
+        end = float("inf") if timeout_s is None else self.time + timeout_s
+        while not self._reports and not self._bell.is_set():
+            if self._heap and self._heap[0][0] <= end:
+                self.time, _, happen = heappop(self._heap)
+                happen()
+            elif timeout_s is not None:
+                self.time = end
+                break
+            elif not self._bell.wait(self.stuck_s):
+                raise ClusterError(
+                    f"nothing more can happen after {self.time:g} virtual seconds: no worker is left or on its way"
+                )
+        self._bell.clear()
+        reports, self._reports = self._reports, []
+        return reports
+
+    def wake(self) -> None:
+        """End a `poll` that waits; from any thread."""
+        self._bell.set()
+
+    # work, states, lanes
+
+    def load(self, key: int, work: Any) -> None:
+        """Keep a job's work: all workers share it."""
+        self._called()
+        super().load(key, work)
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work."""
+        self._called()
+        super().unload(key)
+
+    def broadcast(self, round: int, key: int, state: Any) -> None:
+        """Set what the parts of a round are computed from."""
+        self._called()
+        assert self._open <= self._purged, f"round {self._open} was not purged before round {round} began"
+        super().broadcast(round, key, state)
+        self._start = self.time + self._costs.round
+        if self._costs.bandwidth != float("inf"):
+            pickled, beside = shipping.pack(state)
+            self._start += (len(pickled) + sum(buffer.nbytes for buffer in beside)) / self._costs.bandwidth
+
+    def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
+        """Append tasks to a worker's lane."""
+        self._called()
+        self._open = round
+        known = self._numbers.get(worker)
+        if known is not None:
+            order = round, max(self.time, self._start), self._state[1], self._brought(round), tuple(tasks)
+            self._pass(known, partial(known.order, order))
+
+    def purge(self, round: int) -> None:
+        """End a round."""
+        self._called()
+        self._purged = round
+        for worker in self._numbers.values():
+            self._pass(worker, partial(worker.end_round, round))
+
+    def stop(self, round: int, slot: int) -> None:
+        """End a slot of a round."""
+        self._called()
+        for worker in self._numbers.values():
+            self._pass(worker, partial(worker.end_slot, round, slot))
+
+    def _pass(self, worker: VirtualWorker, arrive: Callable[[], None]) -> None:
+        """Let something pass between the master and a worker, in either direction, if faults let it."""
+        if worker.cut:
+            return
+        for added in self._faults.copies() if self._faults else (0.0,):
+            if added:
+                self.at(self.time + added, arrive)
+            else:
+                arrive()
+
+    # messages
+
+    def sending_s(self, segments: list[NumberArray]) -> float:
+        """Return how long a worker takes to send a message."""
+        nbytes = sum(segment.nbytes for segment in segments)
+        return self._costs.message + nbytes / self._costs.bandwidth
+
+    def send(self, worker: VirtualWorker, slot: int, row: int, form: bytes, segments: list[NumberArray]) -> None:
+        """Let the message of a row arrive, once or as often as faults let it."""
+        made = worker.number, worker.round, slot, row, worker.seconds, form, segments
+        self._pass(worker, partial(self._arrive, *made))
+
+    def _arrive(
+        self, number: int, round: int, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]
+    ) -> None:
+        if self._faults is not None:
+            segments = [segment.copy() for segment in segments]
+        self._sent += 1
+        self.lent[self._sent] = segments
+        self._reports.append(Message(number, round, slot, row, seconds, form, segments, self._sent))
+
+    def report(self, worker: VirtualWorker, error: str) -> None:
+        """Let the news of a task that raised arrive."""
+        self._pass(worker, partial(self._reports.append, Trouble(worker.number, worker.round, error)))
+
+    def release(self, message: Message) -> None:
+        """Take back the memory of a message."""
+        self._called()
+        if message.token is None:
+            return
+        segments = self.lent.pop(message.token, None)
+        assert segments is not None, f"the memory of {message} is given back twice"
+        if self._faults is not None:
+            for segment in segments:
+                segment.fill(np.nan if segment.dtype.kind in "fc" else 0)
+
+    # workers come and go
+
+    def _spawn(self, place: int) -> None:
+        self._at[place] = worker = VirtualWorker(self, self._places.next_number(), place, self._paces[place])
+        faults = self._faults
+        if faults is not None and faults.hit(faults.stillborn):
+            self.at(self.time + faults.lasting(faults.start), partial(self._lose, worker, "died before it was up"))
+        else:
+            self.at(self.time + (faults.lasting(faults.start) if faults else 0.0), partial(self._greet, worker))
+
+    def _greet(self, worker: VirtualWorker) -> None:
+        self._numbers[worker.number] = worker
+        worker.up = True
+        self._places.came_up(worker.place)
+        self._reports.append(Up(worker.number, worker.place))
+
+    def _lose(self, worker: VirtualWorker, reason: str, at: tuple[int, int, int] | None = None) -> None:
+        """Let the master hear of a death, and the place be filled again when its back-off is over."""
+        self._tell_loss(worker, reason, at)
+        self._places.died(worker.number, worker.place, up=worker.up, now=self.time, reason=reason)
+        due = self._places.next_due()
+        assert due is not None
+        self.at(due, self._refill)
+
+    def _refill(self) -> None:
+        for place in self._places.due(self.time):
+            self._spawn(place)
+
+    def _tell_loss(self, worker: VirtualWorker, reason: str, at: tuple[int, int, int] | None = None) -> None:
+        if self._numbers.pop(worker.number, None) is not None:
+            self._reports.append(Down(worker.number, worker.place, reason, at))
+
+    def die(self, worker: VirtualWorker) -> None:
+        """Let a worker die here and now."""
+        at = worker.die()
+        self._lose(worker, "killed", at)
+
+    def kill(self, worker: int) -> None:
+        """Let a worker die, as an accident would: for tests of what happens then."""
+        known = self._numbers.get(worker)
+        if known is not None and known.alive:
+            self.at(self.time, partial(self.die, known))
+
+    def loading(self, worker: VirtualWorker) -> bool:
+        """Return whether a worker dies while it loads a job's work."""
+        if self._faults is None or not self._faults.hit(self._faults.loading):
+            return False
+        self.die(worker)
+        return True
+
+    def close(self) -> None:
+        """Let everything end; a second time does nothing."""
+        self._heap, self._reports, self._numbers, self._shelf, self.lent = [], [], {}, Shelf(), {}
+
+    # incidents
+
+    def _befall(self, incident: Incident) -> None:
+        if isinstance(incident, MasterCrash):
+            self._doom = incident.calls
+            return
+        worker = self._at[incident.place]
+        if worker is None or not worker.alive or not worker.up:
+            return
+        later = partial(self.at, self.time + getattr(incident, "length", 0.0))
+        match incident:
+            case Slowdown(factor=factor):
+                worker.slow = factor
+                later(partial(setattr, worker, "slow", 1.0))
+            case Hang() if not worker.hung:
+                worker.hung = True
+                later(worker.go_on)
+            case Raise() if worker.task is not None:
+                self.report(worker, "raised on purpose")
+                worker.forget()
+            case Crash(notice=notice, restart=restart):
+                at = worker.die()
+                self.at(self.time + notice, partial(self._tell_loss, worker, "killed", at))
+                self.at(self.time + notice + restart, partial(self._spawn, worker.place))
+            case Partition(reported=reported) if not worker.cut:
+                worker.cut = True
+                if reported:
+                    self._tell_loss(worker, "cut off")
+                later(partial(self._heal, worker, reported))
+
+    def _heal(self, worker: VirtualWorker, reported: bool) -> None:
+        worker.cut = False
+        if reported and worker.alive:
+            worker.number = self._places.next_number()
+            self._greet(worker)
+
+
+def _paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace]:
+    if emulate is None:
+        second = Deterministic(time=1.0)
+        return [Pace(second, 0.0, place_generator(seed, place)) for place, _ in enumerate(paces(workers, None, seed))]
+    return [pace for pace in paces(workers, emulate, seed) if pace is not None]

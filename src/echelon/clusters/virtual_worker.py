@@ -1,0 +1,152 @@
+"""A worker in virtual time: it runs the lane that every worker runs, but nobody waits for its rows."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from echelon.arrays import NumberArray
+from echelon.clusters.base import Work
+from echelon.clusters.lane import Given, LaneWorker
+from echelon.clusters.pace import Pace
+from echelon.plan import AHEAD, Task
+
+if TYPE_CHECKING:
+    from echelon.clusters.virtual import VirtualCluster
+
+Order = tuple[int, float, int, tuple[Work, Any], tuple[Task, ...]]  # round, start, key, work and state, tasks
+
+
+class VirtualWorker(LaneWorker):
+    """A worker whose lane is computed row by row, each when it is due.
+
+    up, alive, cut, hung: whether it is there, was not killed, is out of reach, takes no part for now.
+    task: the one that it is at, which took it `seconds`.
+    """
+
+    keeps = True
+
+    def __init__(self, cluster: "VirtualCluster", number: int, place: int, pace: Pace) -> None:
+        super().__init__(pace)
+        self._cluster, self.number, self.place, self._drawn = cluster, number, place, pace
+        self.up = self.cut = self.hung = False
+        self.alive = True
+        self.slow = 1.0
+        self.task: Given | None = None
+        self.seconds = 0.0
+        self._over = 0
+        self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
+        self._known: set[int] = set()  # keys of work that it loaded
+        self._waiting: list[Callable[[], None]] = []  # what came while it was stopped
+        self._turn = 0  # what was to happen in an earlier one is void
+
+    def over(self) -> int:
+        """Return the last round that needs no work."""
+        return self._over
+
+    def stopped(self, slot: int) -> bool:
+        """Return whether a slot of the round at hand needs no more work."""
+        return self._stopped.get(slot) == self.round
+
+    def take(self, timeout_s: float | None) -> None:
+        """Never asked: orders come when they come."""
+        raise AssertionError("a virtual worker waits for nothing")
+
+    def _awake(self, happen: Callable[[], None]) -> bool:
+        """Return whether something may happen to it now; else it happens when the worker goes on."""
+        if self.hung and self.alive:
+            self._waiting.append(happen)
+        return self.alive and not self.hung
+
+    def go_on(self) -> None:
+        """Go on after a halt."""
+        self.hung = False
+        waiting, self._waiting = self._waiting, []
+        for happen in waiting:
+            happen()
+
+    def order(self, order: Order) -> None:
+        """Take tasks; those of a round before are of no use any more."""
+        round, start, key, brought, tasks = order
+        if not self._awake(partial(self.order, order)) or self.cut or round < self.round:
+            return
+        if round > self.round:
+            self._halt()
+            if key not in self._known:
+                self._known.add(key)
+                if self._cluster.loading(self):
+                    return
+        # a lane that raised is gone, and the news of it may be lost: then the next order begins another one
+        bring = None if round == self.round and self._lane is not None else lambda: brought
+        self.begin(round, start, [(task.slot, task.row, task.cost) for task in tasks], bring)
+        self._next()
+
+    def end_round(self, round: int) -> None:
+        """Drop what is left of a round."""
+        if self._awake(partial(self.end_round, round)):
+            self._over = max(self._over, round)
+            if self.round <= round:
+                self._tasks.clear()
+                self._halt()
+
+    def end_slot(self, round: int, slot: int) -> None:
+        """Drop what is left of a slot, also the task at hand."""
+        if not self._awake(partial(self.end_slot, round, slot)):
+            return
+        self._stopped[slot] = round
+        if round == self.round and self.task is not None and min(self.task.slot, AHEAD) == slot:
+            self._halt()
+            self._drawn.cut(self._cluster.time)
+            self._next()
+
+    def forget(self) -> None:
+        """Drop the lane."""
+        super().forget()
+        self._halt()
+
+    def die(self) -> tuple[int, int, int] | None:
+        """Do nothing any more; return what it was at."""
+        self.alive = False
+        task = self.task
+        self._halt()
+        return None if task is None else (self.round, task.slot, task.row)
+
+    def _halt(self) -> None:
+        self.task = None
+        self._turn += 1
+
+    def _next(self) -> None:
+        """Begin the next task, unless it is at one."""
+        if self.task is None:
+            self.task = self.next_task()
+            if self.task is not None:
+                due, self.seconds = self._drawn.due(self.task.cost * self.slow, given=self.task.at)
+                self._cluster.at(due, partial(self._computed, self._turn))
+
+    def _computed(self, turn: int) -> None:
+        """Compute the task at hand, whose time is over, and send it."""
+        if not self._awake(partial(self._computed, turn)) or turn != self._turn or self.task is None:
+            return
+        found = self.compute(self.task)
+        if found is None:
+            self.task = None
+            self._next()
+            return
+        took = self._cluster.sending_s(found[1])
+        if took:
+            self._cluster.at(self._drawn.spend(took), partial(self._leave, turn, *found))
+        else:
+            self._leave(turn, *found)
+
+    def _leave(self, turn: int, form: bytes, segments: list[NumberArray]) -> None:
+        if self._awake(partial(self._leave, turn, form, segments)) and turn == self._turn and self.task is not None:
+            task, self.task = self.task, None
+            self.send(task.slot, task.row, self.seconds, form, segments)
+            self._next()
+
+    def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
+        """Send the message of a row."""
+        self._cluster.send(self, slot, row, form, segments)
+
+    def complain(self, error: str) -> None:
+        """Tell the master that a task raised."""
+        self._cluster.report(self, error)
