@@ -1,6 +1,7 @@
 """`echelon profile`: measure real workers, and write what is known of them."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,9 +52,9 @@ def profile(
     Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
     """
     checks.one_of("cluster", cluster, CLUSTERS)
-    started = with_options(cluster, option or (), workers=workers)
-    with TemporaryDirectory() as folder, Stream(
-        started, redundancy=1.0, split="uniform", record=Path(folder) / "run"
+    started = closing(with_options(cluster, option or (), workers=workers))
+    with TemporaryDirectory() as folder, started as workplace, Stream(
+        workplace, redundancy=1.0, split="uniform", record=Path(folder) / "run"
     ) as stream:  # fmt: skip
         chosen = _standard_job(stream.workers) if job is None else _first(job)
         if chosen.parts < stream.workers:

@@ -4,7 +4,7 @@ import ast
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -99,14 +99,10 @@ def run(
     known = None if profile is None else read_profile(profile)
     emulated = None if emulate is None else read_profile(emulate).scaled(time_scale)
     delivered: list[Delivery] = []
-    if option:
-        workers, emulated = as_profiled(cluster, workers, known, emulated)
-        started = with_options(cluster, option, workers=workers, emulate=emulated, seed=seed)
-        where: dict[str, Any] = {"cluster": started}
-    else:
-        where = {"cluster": cluster, "workers": workers, "emulate": emulated}
-    with _interrupted(journal), Stream(
-        **where, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
+    workers, emulated = as_profiled(cluster, workers, known, emulated)
+    started = closing(with_options(cluster, option or (), workers=workers, emulate=emulated, seed=seed))
+    with _interrupted(journal), started as workplace, Stream(
+        workplace, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
         journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:

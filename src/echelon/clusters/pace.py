@@ -1,5 +1,6 @@
 """Emulated heterogeneity: a worker takes the times that a delay law draws, so that one machine stands for many."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +84,9 @@ class Pace:
 
 
 def paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace | None]:
-    """Return the pace of every worker: none, or that of a profile's laws and links."""
+    """Return the pace of every worker: that of a profile's laws and links; or none, by default for each processor."""
     if emulate is None:
+        workers = os.cpu_count() if workers is None else workers
         return [None] * checks.whole("workers", workers, least=1, most=10**4)
     laws, links = task_laws(emulate), emulate.speeds.link.tolist()
     if workers not in (None, len(laws)):

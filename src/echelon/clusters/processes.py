@@ -56,8 +56,6 @@ class ProcessCluster(RealTime):
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ClusterError("worker processes need Linux (memfd, parent-death signal); use cluster='threads' here")
-        if workers is None and emulate is None:
-            workers = os.cpu_count()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
         self._threads = checks.whole("threads", threads, least=1, most=4096)

@@ -4,7 +4,6 @@ Python code takes turns, so nothing gets faster; but rounds, purges and losses a
 """
 
 import logging
-import os
 from collections.abc import Sequence
 from queue import Empty, Queue
 from threading import Thread
@@ -92,8 +91,6 @@ class ThreadCluster(RealTime, Inside):
     worker = ThreadWorker
 
     def __init__(self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1) -> None:
-        if workers is None and emulate is None:
-            workers = os.cpu_count()
         super().__init__()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)

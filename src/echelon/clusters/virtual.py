@@ -31,7 +31,7 @@ from echelon.seeds import place_generator
 class VirtualCluster(Inside):
     """Workers that take the times a profile's laws draw, in virtual seconds, and compute what they are asked for.
 
-    workers: how many, where nothing is emulated: then every part takes one second.
+    workers: how many, where nothing is emulated: then every part takes one second. By default one per processor.
     emulate: the profile whose laws, links and costs (message, bandwidth, round) say what everything takes.
     paces: how each worker's times are drawn, instead of a profile.
     faults: what goes wrong, for tests. With faults, the memory of a message is overwritten when it is given back.

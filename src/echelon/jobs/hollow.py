@@ -47,10 +47,6 @@ class HollowJob(IterativeJob):
         """Count the round."""
         return None, self.finished(None, iteration)
 
-    def step(self, state: Any, recovered: Any) -> Any:
-        """Never asked: nothing is recovered."""
-        raise AssertionError("a hollow job takes no steps")
-
 
 class HollowWork:
     """Rows without numbers."""

@@ -52,13 +52,18 @@ class Handle:
     """A job in the stream, like a future: `result`, `exception`, `done`, `cancel`, `progress`; or await it."""
 
     def __init__(
-        self, number: int, name: str, iterations: int | None, cancel: Callable[[int], None], pass_time: PassTime
+        self,
+        number: int,
+        name: str,
+        iterations: int | None,
+        cancel: Callable[[int], None],
+        pass_time: PassTime,
+        iteration: int,
     ) -> None:
-        self.number, self.name = number, name
+        self.number, self.name, self.iteration = number, name, iteration
         self.future: Future[Delivery] = Future()
         self.future.set_running_or_notify_cancel()  # from here on only the stream can end it
         self._iterations, self._cancel, self._pass_time = iterations, cancel, pass_time
-        self.iteration = 0
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Return the job's last state, after waiting for it; raise `JobFailed` where there is none."""

@@ -265,15 +265,17 @@ class Stream(Closing):
         error: float = 0.0,
         deliver: bool = True,
     ) -> Handle:
-        name = f"job {number}" if job.name is None else job.name
         codes, decoders = self._coding.of(job, store.plan)
-        running = Running(number, name, job, codes, decoders, state, self._driver.now(), store, iteration, error)
-        handle = Handle(number, name, job.iterations, self._cancel, self.pass_time)
-        handle.iteration = iteration
+        handle = self._handle(number, job, iteration)
+        running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
         self._out.expect(handle, deliver=deliver)
-        self._next = max(self._next, number + 1)
         self._driver.order(partial(self._driver.submit, running))
         return handle
+
+    def _handle(self, number: int, job: IterativeJob, iteration: int) -> Handle:
+        self._next = max(self._next, number + 1)
+        name = f"job {number}" if job.name is None else job.name
+        return Handle(number, name, job.iterations, self._cancel, self.pass_time, iteration)
 
     def _resume(self) -> list[Handle]:
         """Enter the jobs that a journal holds and that were not delivered, with their last states."""
@@ -282,14 +284,11 @@ class Stream(Closing):
         handles = []
         for kept in self._journal.undelivered():
             if kept.finished:
-                name = f"job {kept.number}" if kept.job.name is None else kept.job.name
-                handle = Handle(kept.number, name, kept.job.iterations, self._cancel, self.pass_time)
-                handle.iteration = kept.iteration
+                handles.append(self._handle(kept.number, kept.job, kept.iteration))
+                name = handles[-1].name
                 delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
-                handle.future.set_result(delivery)
-                self._next = max(self._next, kept.number + 1)
+                handles[-1].future.set_result(delivery)
                 self._out.add(delivery)
-                handles.append(handle)
             else:
                 store = Store(self._planned(kept.job))
                 handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
