@@ -10,8 +10,8 @@ from bench.chaos.schedule import Tally, run_schedules
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.chaos", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, help="run this one schedule")
-    parser.add_argument("--seconds", type=float, default=60.0, help="run new schedules for so long")
-    parser.add_argument("--count", type=int, help="run so many schedules instead")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how many seconds to run new schedules")
+    parser.add_argument("--count", type=int, help="how many schedules to run instead")
     parser.add_argument("--first", type=int, help="seed to start from; by default the clock chooses it")
     arguments = parser.parse_args()
     logging.getLogger("echelon").setLevel(logging.CRITICAL)

@@ -122,7 +122,7 @@ class Watcher:
         if collecting and master.collection is not None:
             self._promise(self._timer == (master.round, master.attempt), "an open round without a timer")
             self._promise(set(master.collection.pending) <= set(master.workers), "rows are awaited from the dead")
-            # a message moves a row from what is awaited to what arrived: to look is dear, and done in some rounds
+            # a message moves a row from what is awaited to what arrived: looking is expensive, and done in some rounds
             look = not isinstance(event, Received) or (master.round % _SOME == 0 and not master.collection.codes)
             stuck = look and master.workers and master.collection.orphans(master.workers)
             self._promise(not stuck, "a round can't end with what is on its way", master.round, stuck)

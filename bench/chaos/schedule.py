@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,8 @@ class Program:
                 bury(stream)
         assert not notes.wrong, notes.wrong
         self._check_journal()
+        if record.exists() and stream is not None:
+            self._check_torn_record(record, getattr(stream, "began_at", {}))
 
     def state_of(self, number: int, iteration: int) -> np.ndarray:
         """Return the state of a job after some iterations, as one process computes it."""
@@ -159,6 +162,13 @@ class Program:
             if one.error is None:
                 assert len(rounds) == one.iterations - stream.began_at[one.number], one
                 assert sum(len(seen.messages) + seen.came for seen in rounds) == one.messages, one
+
+    def _check_torn_record(self, path: Path, began_at: dict[int, int]) -> None:
+        """No round is on record that its job did not take, however a life ended."""
+        rounds = Counter(seen.job for seen in read_record(path).rounds)
+        for job, count in rounds.items():
+            taken = len(self.seen.errors.get(job, []))
+            assert count <= taken - began_at.get(job, 0), f"{count} rounds of job {job} on record, {taken} were taken"
 
     def check_end(self) -> None:
         """Every job was delivered or cancelled; nothing is left in the journal."""

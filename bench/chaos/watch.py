@@ -1,6 +1,7 @@
 """A stream whose every event and message is looked at while it runs."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import numpy as np
 from bench.chaos.invariants import Watcher
 from echelon.clusters import VirtualCluster
 from echelon.codes import Code
-from echelon.master import Action, Assign, Event, Joined, Lost, Master, Planned, Purge, Received, Recover, Recovered
+from echelon.master.actions import Action, Assign, Purge, Recover
+from echelon.master.events import Event, Joined, Lost, Planned, Received, Recovered
+from echelon.master.machine import Master
 from echelon.plan import AHEAD
 from echelon.stream import Observer, Stream
 
@@ -123,6 +126,19 @@ class WatchedStream(Stream):
         return handle
 
 
+def noted(hook: Callable[..., None]) -> Callable[..., None]:
+    """Keep what a hook raises: a guest that raises is only dropped."""
+
+    @wraps(hook)
+    def guarded(self: "Notes", *values: Any) -> None:
+        try:
+            hook(self, *values)
+        except Exception as error:
+            self.wrong.append(repr(error))
+
+    return guarded
+
+
 class Notes(Observer):
     """What the stream tells, held against what is known: places, iterations, errors.
 
@@ -131,15 +147,17 @@ class Notes(Observer):
 
     def __init__(self, cluster: WatchedCluster, errors: dict[int, list[float]]) -> None:
         self._cluster, self._errors = cluster, errors
-        self.wrong: list[str] = []  # a guest that raises is only dropped
+        self.wrong: list[str] = []
 
     def _promise(self, kept: bool, text: str) -> None:
         if not kept:
             self.wrong.append(text)
 
+    @noted
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         self._promise(self._cluster.places[worker] == place, f"worker {worker} is taken to be at place {place}")
 
+    @noted
     def opened(self, seen: Any) -> None:
         places = [self._cluster.places[worker] for worker in seen.workers if worker >= 0]
         if len(seen.plan.lanes) == self._cluster.workers:
@@ -148,6 +166,7 @@ class Notes(Observer):
             expected = sorted(places)
         self._promise(places == expected, f"lanes for places {places} are given to {seen.workers}")
 
+    @noted
     def stepped(self, running: Any, seen: Any, finished: bool) -> None:
         errors = self._errors.setdefault(running.number, [])
         errors.append(seen.error)

@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Closed when a ``with`` ends; told whether that was its proper end."""
+    """Closed when a ``with`` ends; told whether the block ended without an error."""
 
     @abstractmethod
     def _leave(self, *, well: bool) -> None:

@@ -53,8 +53,18 @@ class Task:
     cost: float = 1.0
 
 
-AHEAD = 1 << 20  # slots numbered from here on are the next job's: work ahead, for who has nothing else to do
+AHEAD = 1 << 20  # slots are numbered from here on that are the next job's: work ahead, for idle workers
 TIES = 1e-9  # share by which a wait for stragglers is longer than it says: what comes at its very end counts
+
+
+def is_ahead(slot: int) -> bool:
+    """Return whether a slot of a round is the next job's."""
+    return slot >= AHEAD
+
+
+def stopped_as(slot: int) -> int:
+    """Return the number by which a slot is stopped: its own, or `AHEAD` for all of the next job's."""
+    return min(slot, AHEAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

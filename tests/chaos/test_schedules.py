@@ -2,8 +2,11 @@
 
 import pytest
 
-from bench.chaos import run_schedule
+from bench.chaos import run_schedule, run_schedules
 from bench.planted import BUGS, ROOT
+from echelon.errors import EchelonError
+from echelon.master.machine import Master
+from echelon.stream import Journal
 
 BLOCK = 100
 
@@ -37,6 +40,23 @@ def test_a_schedule_is_the_same_each_time(monkeypatch):
         run_schedule(seed)
     assert first == list(map(repr, events))
     assert len(first) > 100
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "broken"),
+    [
+        (Master, "_mend", lambda self, collection: []),
+        (Master, "_alarm", lambda self, event: []),
+        (Master, "_joined", lambda self, event: self.workers.setdefault(event.worker) or []),
+        (Journal, "undelivered", lambda self: iter(())),
+    ],
+    ids=["orphans", "alarms", "newcomers", "a journal that forgets"],
+)
+def test_what_is_broken_is_caught_within_a_few_schedules(monkeypatch, capsys, owner, method, broken):
+    monkeypatch.setattr(owner, method, broken)
+    with pytest.raises((AssertionError, EchelonError)):
+        run_schedules(0, 200)
+    assert "replay it by: python -m bench.chaos --seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

@@ -5,28 +5,22 @@ import pytest
 
 from bench.chaos.invariants import Watcher
 from echelon.codes import cyclic, mds
-from echelon.master import (
+from echelon.master.actions import Assign, Deliver, Outcome, Recover, Replan, SetTimer, Stop
+from echelon.master.events import (
     Alarm,
-    Assign,
     Cancelled,
-    Deliver,
     Failed,
     Joined,
     Lost,
-    Master,
-    Outcome,
     Planned,
     PlannedAhead,
     Received,
-    Recover,
     Recovered,
     Refused,
-    Replan,
-    SetTimer,
-    Stop,
     Submitted,
     Updated,
 )
+from echelon.master.machine import Master
 from echelon.plan import AHEAD, Task
 from echelon.schemes import any_k, coded_rows, pull
 
@@ -37,7 +31,7 @@ def task(row, slot=0, cost=1.0):
     return Task(slot=slot, row=row, cost=cost)
 
 
-def begun(plan=None, came=(), codes=()):
+def planned_ahead(plan=None, came=(), codes=()):
     return PlannedAhead(1, any_k([2, 1, 1], 4) if plan is None else plan, (0, 1, 2), codes, came)
 
 
@@ -48,7 +42,7 @@ def started(next_job=None, head=HEAD):
         watcher.handle(Joined(0.0, worker))
     watcher.handle(Submitted(0.0, 0))
     watcher.handle(Submitted(0.0, 1))
-    actions = watcher.handle(Planned(0.0, 1, head, (0, 1, 2), ahead=begun() if next_job is None else next_job))
+    actions = watcher.handle(Planned(0.0, 1, head, (0, 1, 2), ahead=planned_ahead() if next_job is None else next_job))
     return watcher, actions
 
 
@@ -108,7 +102,7 @@ def test_what_is_left_of_a_lane_costs_what_its_first_row_then_costs():
 
 def test_lanes_whose_rows_share_parts_are_begun_whole_and_by_their_owners():
     code = cyclic(rows=6, load=3, rng=np.random.default_rng(1))
-    watcher, _ = started(begun(coded_rows(code, [2, 2, 2]), codes=(code,)))
+    watcher, _ = started(planned_ahead(coded_rows(code, [2, 2, 2]), codes=(code,)))
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [
         Assign(1, 1, (task(2, slot=AHEAD, cost=3.0), task(3, slot=AHEAD, cost=1.0)))
     ]
@@ -117,12 +111,14 @@ def test_lanes_whose_rows_share_parts_are_begun_whole_and_by_their_owners():
 
 
 def test_a_pool_is_pulled_from_and_nothing_is_begun_that_is_enough_already():
-    watcher, _ = started(begun(pull(workers=3, parts=5, code=mds(parts=4, rows=5, rng=np.random.default_rng(1)))))
+    watcher, _ = started(
+        planned_ahead(pull(workers=3, parts=5, code=mds(parts=4, rows=5, rng=np.random.default_rng(1))))
+    )
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == [Assign(1, 1, (task(1, slot=AHEAD),))]
     for row, following in ((1, 0), (0, 2), (2, 3)):
         assert watcher.handle(Received(1.0, 1, 1, AHEAD, row)) == [Assign(1, 1, (task(following, slot=AHEAD),))]
     assert watcher.handle(Received(1.0, 1, 1, AHEAD, 3)) == [], "four are enough"
-    watcher, _ = started(begun(any_k([2, 1, 1], 2), came=((0, 0), (0, 3))))
+    watcher, _ = started(planned_ahead(any_k([2, 1, 1], 2), came=((0, 0), (0, 3))))
     assert watcher.handle(Received(1.0, 1, 1, 0, 1)) == []
 
 

@@ -4,27 +4,9 @@ import pytest
 
 from bench.chaos.invariants import Watcher
 from echelon.errors import ArgumentError
-from echelon.master import (
-    Alarm,
-    Assign,
-    Deliver,
-    Joined,
-    Lost,
-    Master,
-    Outcome,
-    Planned,
-    Purge,
-    Received,
-    Recover,
-    Recovered,
-    Refused,
-    Replan,
-    SetTimer,
-    Starve,
-    Submitted,
-    Update,
-    Updated,
-)
+from echelon.master.actions import Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
+from echelon.master.events import Alarm, Joined, Lost, Planned, Received, Recovered, Refused, Submitted, Updated
+from echelon.master.machine import Master
 from echelon.plan import TIES, Ending, Plan, Slot, Task
 from echelon.schemes import Window, diagonal_interleaved
 

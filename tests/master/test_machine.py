@@ -6,31 +6,21 @@ import pytest
 from bench.chaos.invariants import BrokenPromise, Watcher
 from echelon.codes import fractional_repetition, mds
 from echelon.errors import ArgumentError
-from echelon.master import (
+from echelon.master.actions import Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
+from echelon.master.events import (
     Alarm,
-    Assign,
     Cancelled,
-    Deliver,
     Failed,
-    IllegalEvent,
     Joined,
     Lost,
-    Master,
-    Outcome,
-    Phase,
     Planned,
-    Purge,
     Received,
-    Recover,
     Recovered,
     Refused,
-    Replan,
-    SetTimer,
-    Starve,
     Submitted,
-    Update,
     Updated,
 )
+from echelon.master.machine import IllegalEvent, Master, Phase
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, pull
 

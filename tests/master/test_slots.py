@@ -4,20 +4,9 @@ import numpy as np
 import pytest
 
 from bench.chaos.invariants import Watcher
-from echelon.master import (
-    Assign,
-    Joined,
-    Lost,
-    Master,
-    Planned,
-    Purge,
-    Received,
-    Recover,
-    Recovered,
-    Stop,
-    Submitted,
-    Update,
-)
+from echelon.master.actions import Assign, Purge, Recover, Stop, Update
+from echelon.master.events import Joined, Lost, Planned, Received, Recovered, Submitted
+from echelon.master.machine import Master
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import fractional_repetition, multi_message, uncoded_multi_message
 from tests.simulation.in_virtual_time import run, scripted

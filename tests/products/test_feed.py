@@ -131,3 +131,15 @@ def test_after_a_failure_what_waits_asks_for_another_chain(feed):
     feed.next_product()
     assert feed.ended() is False
     assert feed.put(product(2)) is True
+
+
+def test_a_chain_that_failed_while_it_waited_is_not_taken_to_go_on():
+    """What it waited to hear is void: the next product asks for another chain."""
+    feed = Feed()
+    feed.put(product(0))
+    feed.next_product()
+    feed.busy(True)
+    assert feed.ends(True, pytest.fail) is None
+    assert not feed.ended()
+    feed.busy(False)
+    assert feed.put(product(1))

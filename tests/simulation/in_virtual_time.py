@@ -8,7 +8,8 @@ from echelon.clusters.pace import Pace
 from echelon.codes import mds, uncoded
 from echelon.delays import Deterministic
 from echelon.jobs import HollowJob
-from echelon.master import Master, Outcome
+from echelon.master.actions import Outcome
+from echelon.master.machine import Master
 from echelon.schemes import CodedPlan
 from echelon.stream import Observer, Stream
 
@@ -18,16 +19,14 @@ class ScriptedPace(Pace):
 
     def __init__(self, times, link=0.0):
         super().__init__(Deterministic(time=1.0), link, None)
-        self._scripted, self._round, self._at, self._due = times, 0, 0, 0.0
+        self._scripted = times
 
     def begin(self, *, round, start, tasks):
-        self._round, self._at, self._due = round, 0, start + self.link
+        self._round, self._at, self._base, self._spent = round, 0, start + self.link, 0.0
 
-    def due(self, cost, *, given):
-        time = float(self._scripted(self._round, self._at)) * cost
+    def _next(self):
         self._at += 1
-        self._due = max(self._due, given + self.link) + time
-        return self._due, time
+        return float(self._scripted(self._round, self._at - 1))
 
 
 def scripted(times, links):

@@ -7,7 +7,7 @@ from echelon.clusters import VirtualCluster
 from echelon.clusters.faults import Crash, Faults, MasterCrash, MasterKilled, Partition, Raise
 from echelon.errors import ClusterError
 from echelon.jobs import HollowJob
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, pull
 from echelon.simulation import RoundSampler

@@ -10,7 +10,7 @@ from echelon import trees
 from echelon.clusters import Message, Up
 from echelon.codes import Decoder, uncoded
 from echelon.jobs import SumJob
-from echelon.master import Master
+from echelon.master.machine import Master
 from echelon.stream.driver import Driver
 from echelon.stream.kept import Store
 from echelon.stream.observer import Observer, Observers, Running

@@ -6,7 +6,7 @@ import pytest
 import echelon as ec
 from echelon.clusters import VirtualCluster
 from echelon.clusters.faults import Crash, Faults
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.stream import Arrival, RoundSeen
 from tests.stream.jobs import sum_job, sum_result
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 import echelon as ec
 from echelon.errors import ArgumentError
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.seeds import place_generator
 from echelon.stream import Record, read_record

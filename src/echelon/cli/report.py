@@ -10,7 +10,7 @@ import typer
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.errors import ArgumentError
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.stream import Record, read_record
 from echelon.stream.recorded import busy, iterations, record_timeline, span
 

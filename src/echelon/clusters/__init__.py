@@ -34,15 +34,14 @@ class Kind:
     @property
     def type(self) -> Any:
         """The class."""
-        where = self.where
-        if self.elsewhere is not None and not sys.platform.startswith("linux"):
-            where = self.elsewhere
-            log.warning("%s needs Linux; %s is used instead", self.where, where)
-        module, _, name = where.partition(".")
+        module, _, name = self.where.partition(".")
         return getattr(import_module(f"echelon.clusters.{module}"), name)
 
     def __call__(self, workers: int | None = None, **options: Any) -> Cluster:
         """Start a cluster."""
+        if self.elsewhere is not None and not sys.platform.startswith("linux"):
+            log.warning("%s needs Linux; %s is used instead", self.where, self.elsewhere)
+            return Kind(self.elsewhere)(workers, **options)
         started: Cluster = self.type(workers, **options)
         return started
 

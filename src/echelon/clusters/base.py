@@ -86,7 +86,7 @@ Report = Up | Down | Message | Trouble
 class RealTime:
     """The clock of clusters that have no other."""
 
-    virtual = False
+    virtual = fixed = False
 
     def now(self) -> float:
         """Return the time, in seconds."""
@@ -98,10 +98,12 @@ class Cluster(Protocol):
 
     workers: how many places for workers it has.
     virtual: whether its time passes only while somebody polls; then whoever waits for a stream drives it.
+    fixed: whether it has the workers that it has, and nobody can ask for another number.
     """
 
     workers: int
     virtual: bool
+    fixed: bool
 
     def now(self) -> float:
         """Return the time, in seconds, by a clock that never goes back; the only one that a stream has."""

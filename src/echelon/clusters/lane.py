@@ -21,7 +21,7 @@ from echelon.clusters.narrow import narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
 from echelon.errors import ArgumentError
-from echelon.plan import AHEAD
+from echelon.plan import AHEAD, is_ahead, stopped_as
 
 Allocate = Callable[[bytes], list[NumberArray] | None]
 
@@ -134,8 +134,8 @@ class AheadLane:
     def expect(self, rows: Iterable[tuple[int, int]]) -> None:
         """Take note of rows to come."""
         listed = list(rows)
-        self._lane.expect((slot, row) for slot, row in listed if slot < AHEAD)
-        ahead = [(slot - AHEAD, row) for slot, row in listed if slot >= AHEAD]
+        self._lane.expect((slot, row) for slot, row in listed if not is_ahead(slot))
+        ahead = [(slot - AHEAD, row) for slot, row in listed if is_ahead(slot)]
         if ahead:
             with suppress(BaseException):
                 if self._ahead is None:
@@ -144,7 +144,7 @@ class AheadLane:
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where it is not wanted, or fails ahead."""
-        if slot < AHEAD:
+        if not is_ahead(slot):
             return self._lane.row(slot, row)
         try:
             return None if self._ahead is None else self._ahead.row(slot - AHEAD, row)
@@ -233,7 +233,7 @@ class LaneWorker(ABC):
 
     def wanted(self) -> bool:
         """Return whether the row at hand is still needed."""
-        return self._going() and not self.stopped(min(self._slot, AHEAD))
+        return self._going() and not self.stopped(stopped_as(self._slot))
 
     def _going(self) -> bool:
         return self.open and self.round > self.over()
@@ -293,7 +293,7 @@ class LaneWorker(ABC):
         while self._tasks:
             task = self._tasks.popleft()
             self._slot = task.slot
-            if not self.stopped(min(task.slot, AHEAD)):
+            if not self.stopped(stopped_as(task.slot)):
                 return task
         return None
 
@@ -306,7 +306,7 @@ class LaneWorker(ABC):
                 self.stage(*found)
         except BaseException:
             self.abandon()
-            if task.slot >= AHEAD:
+            if is_ahead(task.slot):
                 return None  # its job will say so in its own turn
             self.forget()
             self.complain(traceback.format_exc())
@@ -328,7 +328,7 @@ class LaneWorker(ABC):
         self.abandon()
         if not self._going():
             self._tasks.clear()
-        elif self._pace is not None and self.stopped(min(task.slot, AHEAD)):
+        elif self._pace is not None and self.stopped(stopped_as(task.slot)):
             self._pace.cut(time.monotonic())
 
     def _wait(self, due: float) -> bool:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 from echelon.errors import ClusterError
-from echelon.plan import AHEAD
+from echelon.plan import is_ahead
 
 RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken only when they are written
 KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are there already are quicker
@@ -66,12 +66,12 @@ class Board:
 
     def stop(self, round: int, slot: int) -> None:
         """Say that a slot of a round is recovered; slots beyond the board go on to the end of the round."""
-        if slot < SLOTS or slot >= AHEAD:
+        if slot < SLOTS or is_ahead(slot):
             self._words[self._slots + min(slot, SLOTS)] = round
 
     def stopped(self, round: int, slot: int) -> bool:
         """Return whether a slot of a round is recovered."""
-        return (slot < SLOTS or slot >= AHEAD) and self._words[self._slots + min(slot, SLOTS)] == round
+        return (slot < SLOTS or is_ahead(slot)) and self._words[self._slots + min(slot, SLOTS)] == round
 
     def read(self, place: int, round: int) -> None:
         """Say that a place reads the state of a round (0: of none)."""

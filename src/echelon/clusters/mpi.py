@@ -131,6 +131,7 @@ class MpiCluster(RealTime):
     `seed` as for processes; times are counted from when a worker sees the first tasks of a round.
     """
 
+    fixed = True
     enter = staticmethod(join)
 
     def __init__(self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1) -> None:

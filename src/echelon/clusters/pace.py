@@ -67,15 +67,19 @@ class Pace:
 
     def due(self, cost: float, *, given: float) -> tuple[float, float]:
         """Return when the next message is due, of a task that was given out at `given`, and how long it takes."""
+        if given + self.link > self._base + self._spent:
+            self._base, self._spent = given + self.link, 0.0
+        time = self._next() * cost
+        return self.spend(time), time
+
+    def _next(self) -> float:
+        """Return the time of the next task of cost one."""
         if self._at >= len(self._times):  # the lane grew since it began
             if not self.law.one_pace:
                 self._draw(1)
             self._at = 0
-        time = float(self._times[self._at]) * cost
         self._at += 1
-        if given + self.link > self._base + self._spent:
-            self._base, self._spent = given + self.link, 0.0
-        return self.spend(time), time
+        return float(self._times[self._at - 1])
 
     def spend(self, seconds: float) -> float:
         """Return when the message at hand is due if it takes this much longer."""

@@ -1,4 +1,4 @@
-"""The places of a cluster's workers: who dies is succeeded at the same place, under a number that nobody had before.
+"""The places of a cluster's workers: one that dies is succeeded at the same place, under a new number.
 
 A place whose workers die again and again before they are ready is filled ever more slowly. No clock is read here.
 """

@@ -27,7 +27,7 @@ from echelon.clusters.places import Places
 from echelon.clusters.ray_actor import RayActor, actor_class
 from echelon.clusters.ray_worker import LANE, LENGTH, LOAD, OVER, STOP, UNLOAD, Shipped, unship
 from echelon.errors import ClusterError
-from echelon.plan import AHEAD, Task
+from echelon.plan import Task, stopped_as
 from echelon.profile import Profile
 
 try:
@@ -203,7 +203,7 @@ class RayCluster(RealTime):
             return  # it died
         of_state, key, shipped, references = self._state
         assert of_state == round, "broadcast before assign"
-        wanted = [task for task in tasks if self._stopped.get(min(task.slot, AHEAD)) != round]
+        wanted = [task for task in tasks if self._stopped.get(stopped_as(task.slot)) != round]
         listed = [(task.slot, task.row, task.cost) for task in wanted]
         if not listed:
             return
@@ -226,7 +226,7 @@ class RayCluster(RealTime):
         """End a slot of a round."""
         self._stopped[slot] = round
         for handle in self._handles.values():
-            left = deque(task for task in handle.tasks if min(task[0], AHEAD) != slot)
+            left = deque(task for task in handle.tasks if stopped_as(task[0]) != slot)
             if handle.round == round and len(left) < len(handle.tasks):
                 handle.tasks = left
                 handle.tell(STOP, round, slot)

@@ -143,8 +143,7 @@ def requests(resources: Any, workers: int | None, each: float) -> list[Request] 
             raise ArgumentError(_refused(resources))
         return None
     if isinstance(resources, Mapping):
-        count = os.cpu_count() if workers is None else workers
-        listed: Sequence[Any] = [resources] * checks.whole("workers", count, least=1, most=10**4)
+        listed: Sequence[Any] = [resources] * checks.whole("workers", workers, least=1, most=10**4)
     elif isinstance(resources, Sequence) and resources:
         listed = resources
         if workers not in (None, len(listed)):

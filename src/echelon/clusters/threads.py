@@ -5,6 +5,7 @@ Python code takes turns, so nothing gets faster; but rounds, purges and losses a
 
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from queue import Empty, Queue
 from threading import Thread
 from typing import Any
@@ -105,7 +106,7 @@ class ThreadCluster(RealTime, Inside):
             self._spawn(place)
 
     def _spawn(self, place: int) -> None:
-        worker = self.worker(self, self._places.next_number(), place, self._paces[place])
+        worker = self.worker(self, self._places.next_number(), place, deepcopy(self._paces[place]))
         self._threads[worker.number] = worker
         worker.thread.start()
 

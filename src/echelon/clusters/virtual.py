@@ -4,14 +4,18 @@ Everything that happens is an entry of one heap, ordered by time and then by whe
 thing, whatever the machine. Time passes only while somebody polls. Faults come from a seed of their own (`faults`).
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from heapq import heappop, heappush
+from math import nextafter
 from threading import Event
 from typing import Any
 
 import numpy as np
 
+from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.clusters import shipping
 from echelon.clusters.base import Down, Message, Report, Trouble, Up
@@ -22,7 +26,7 @@ from echelon.clusters.places import Places
 from echelon.clusters.shelf import Shelf
 from echelon.clusters.virtual_worker import VirtualWorker
 from echelon.delays import Deterministic
-from echelon.errors import ClusterError
+from echelon.errors import ArgumentError, ClusterError
 from echelon.plan import Task
 from echelon.profile import Costs, Profile
 from echelon.seeds import place_generator
@@ -31,7 +35,7 @@ from echelon.seeds import place_generator
 class VirtualCluster(Inside):
     """Workers that take the times a profile's laws draw, in virtual seconds, and compute what they are asked for.
 
-    workers: how many, where nothing is emulated: then every part takes one second. By default one per processor.
+    workers: how many, where nothing is emulated: then every part takes one second.
     emulate: the profile whose laws, links and costs (message, bandwidth, round) say what everything takes.
     paces: how each worker's times are drawn, instead of a profile.
     faults: what goes wrong, for tests. With faults, the memory of a message is overwritten when it is given back.
@@ -43,7 +47,7 @@ class VirtualCluster(Inside):
     ([], 5.0)
     """
 
-    virtual = True
+    virtual, fixed = True, False
     stuck_s = 10.0  # real seconds after which a cluster in which nothing can happen any more says so
 
     def __init__(
@@ -56,6 +60,8 @@ class VirtualCluster(Inside):
         faults: Faults | None = None,
     ) -> None:
         super().__init__()
+        if paces is not None and (workers is not None or emulate is not None):
+            raise ArgumentError("workers, emulate: not allowed beside paces, which say both")
         self._paces = _paces(workers, emulate, seed) if paces is None else list(paces)
         self._costs = Costs() if emulate is None else emulate.costs
         self._faults = faults
@@ -71,6 +77,7 @@ class VirtualCluster(Inside):
         self._numbers: dict[int, VirtualWorker] = {}
         self._start = 0.0  # of the round whose state was broadcast
         self._open = self._purged = 0  # the last round that has tasks, and the last that was purged
+        self._killed: deque[int] = deque()  # from any thread
         self._doom: int | None = None  # calls until the master dies
         for place in range(self.workers):
             self._spawn(place)
@@ -101,6 +108,12 @@ class VirtualCluster(Inside):
         """Return what happens next, if it does in this time."""
         self._called()
         end = float("inf") if timeout_s is None else self.time + timeout_s
+        if timeout_s:
+            end = max(end, nextafter(self.time, end + 1))  # time passes, however short it is
+        while self._killed:
+            known = self._numbers.get(self._killed.popleft())
+            if known is not None:
+                self.die(known)
         while not self._reports and not self._bell.is_set():
             if self._heap and self._heap[0][0] <= end:
                 self.time, _, happen = heappop(self._heap)
@@ -121,16 +134,6 @@ class VirtualCluster(Inside):
         self._bell.set()
 
     # work, states, lanes
-
-    def load(self, key: int, work: Any) -> None:
-        """Keep a job's work: all workers share it."""
-        self._called()
-        super().load(key, work)
-
-    def unload(self, key: int) -> None:
-        """Forget a job's work."""
-        self._called()
-        super().unload(key)
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Set what the parts of a round are computed from."""
@@ -181,10 +184,9 @@ class VirtualCluster(Inside):
         nbytes = sum(segment.nbytes for segment in segments)
         return self._costs.message + nbytes / self._costs.bandwidth
 
-    def send(self, worker: VirtualWorker, slot: int, row: int, form: bytes, segments: list[NumberArray]) -> None:
+    def send(self, worker: VirtualWorker, *message: Any) -> None:
         """Let the message of a row arrive, once or as often as faults let it."""
-        made = worker.number, worker.round, slot, row, worker.seconds, form, segments
-        self._pass(worker, partial(self._arrive, *made))
+        self._pass(worker, partial(self._arrive, worker.number, worker.round, *message))
 
     def _arrive(
         self, number: int, round: int, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]
@@ -213,7 +215,7 @@ class VirtualCluster(Inside):
     # workers come and go
 
     def _spawn(self, place: int) -> None:
-        self._at[place] = worker = VirtualWorker(self, self._places.next_number(), place, self._paces[place])
+        self._at[place] = worker = VirtualWorker(self, self._places.next_number(), place, deepcopy(self._paces[place]))
         faults = self._faults
         if faults is not None and faults.hit(faults.stillborn):
             self.at(self.time + faults.lasting(faults.start), partial(self._lose, worker, "died before it was up"))
@@ -230,9 +232,7 @@ class VirtualCluster(Inside):
         """Let the master hear of a death, and the place be filled again when its back-off is over."""
         self._tell_loss(worker, reason, at)
         self._places.died(worker.number, worker.place, up=worker.up, now=self.time, reason=reason)
-        due = self._places.next_due()
-        assert due is not None
-        self.at(due, self._refill)
+        self.at(self._places.next_due() or self.time, self._refill)
 
     def _refill(self) -> None:
         for place in self._places.due(self.time):
@@ -244,14 +244,13 @@ class VirtualCluster(Inside):
 
     def die(self, worker: VirtualWorker) -> None:
         """Let a worker die here and now."""
-        at = worker.die()
-        self._lose(worker, "killed", at)
+        if worker.alive:
+            self._lose(worker, "killed", worker.die())
 
     def kill(self, worker: int) -> None:
         """Let a worker die, as an accident would: for tests of what happens then."""
-        known = self._numbers.get(worker)
-        if known is not None and known.alive:
-            self.at(self.time, partial(self.die, known))
+        self._killed.append(worker)
+        self.wake()
 
     def loading(self, worker: VirtualWorker) -> bool:
         """Return whether a worker dies while it loads a job's work."""
@@ -302,7 +301,7 @@ class VirtualCluster(Inside):
 
 
 def _paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace]:
-    if emulate is None:
-        second = Deterministic(time=1.0)
-        return [Pace(second, 0.0, place_generator(seed, place)) for place, _ in enumerate(paces(workers, None, seed))]
+    if emulate is None:  # how many there are must not depend on the machine
+        count, second = checks.whole("workers", workers, least=1, most=10**4), Deterministic(time=1.0)
+        return [Pace(second, 0.0, place_generator(seed, place)) for place in range(count)]
     return [pace for pace in paces(workers, emulate, seed) if pace is not None]

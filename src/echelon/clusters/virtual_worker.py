@@ -8,7 +8,7 @@ from echelon.arrays import NumberArray
 from echelon.clusters.base import Work
 from echelon.clusters.lane import Given, LaneWorker
 from echelon.clusters.pace import Pace
-from echelon.plan import AHEAD, Task
+from echelon.plan import Task, stopped_as
 
 if TYPE_CHECKING:
     from echelon.clusters.virtual import VirtualCluster
@@ -65,7 +65,7 @@ class VirtualWorker(LaneWorker):
             happen()
 
     def order(self, order: Order) -> None:
-        """Take tasks; those of a round before are of no use any more."""
+        """Take tasks; those of an earlier round are ignored."""
         round, start, key, brought, tasks = order
         if not self._awake(partial(self.order, order)) or self.cut or round < self.round:
             return
@@ -93,7 +93,7 @@ class VirtualWorker(LaneWorker):
         if not self._awake(partial(self.end_slot, round, slot)):
             return
         self._stopped[slot] = round
-        if round == self.round and self.task is not None and min(self.task.slot, AHEAD) == slot:
+        if round == self.round and self.task is not None and stopped_as(self.task.slot) == slot:
             self._halt()
             self._drawn.cut(self._cluster.time)
             self._next()
@@ -145,7 +145,7 @@ class VirtualWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send the message of a row."""
-        self._cluster.send(self, slot, row, form, segments)
+        self._cluster.send(self, slot, row, seconds, form, segments)
 
     def complain(self, error: str) -> None:
         """Tell the master that a task raised."""

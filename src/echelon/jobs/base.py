@@ -34,6 +34,7 @@ class IterativeJob(ABC):
     `move_cost` is what a part that is new to a worker costs it, in parts. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
+    `message_bytes` is the size of a message, where it is known before one comes.
     """
 
     parts: int
@@ -45,6 +46,7 @@ class IterativeJob(ABC):
     restarts = True
     move_cost = 0.0
     noise_limit: float | None = 1e12
+    message_bytes = 0.0
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None
@@ -78,9 +80,9 @@ class IterativeJob(ABC):
     def request(self, state: Any) -> Any:
         """Return what the parts of an iteration are computed from."""
 
+    @abstractmethod
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the next state from what was recovered: the sum, all values along a first axis, or a list by slot."""
-        return recovered
 
     def open(self, cluster: Cluster) -> Plan | None:
         """Return the plan of the next round, with a lane for every place, and load what it needs; None: any will do."""
@@ -142,6 +144,10 @@ class RoundJob(IterativeJob):
     ) -> tuple[Any, bool | None]:
         """Close the round."""
         return state, self.close(collected, decide)
+
+    def step(self, state: Any, recovered: Any) -> Any:
+        """Never asked: `close` takes what came."""
+        raise AssertionError("a job of rounds takes no steps")
 
 
 def checked_function(name: str, value: Any) -> Any:

@@ -34,7 +34,7 @@ class HollowJob(IterativeJob):
         raise AssertionError("a hollow job has a plan")
 
     def work(self, codes: Sequence[Code]) -> "HollowWork":
-        """Return work that is none."""
+        """Return work that computes nothing."""
         return HollowWork()
 
     def request(self, state: Any) -> Any:
@@ -46,6 +46,10 @@ class HollowJob(IterativeJob):
     ) -> tuple[Any, bool | None]:
         """Count the round."""
         return None, self.finished(None, iteration)
+
+    def step(self, state: Any, recovered: Any) -> Any:
+        """Never asked: nothing is recovered."""
+        raise AssertionError("a hollow job takes no steps")
 
 
 class HollowWork:

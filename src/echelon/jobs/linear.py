@@ -56,6 +56,7 @@ class LinearJob(IterativeJob):
         self.update = checked_function("update", update)
         self.vector = None if vector is None else checked_function("vector", vector)
         self.parts = checks.whole("parts", parts, least=1, most=min(matrix.shape[0], 5000))
+        self.message_bytes = self.matrix.shape[0] / self.parts * self.matrix.dtype.itemsize  # a block times a vector
         if plan is not None:
             self.plan = _checked_plan(plan, self.parts, parity=not _is_sparse(matrix))
         elif _is_sparse(matrix):

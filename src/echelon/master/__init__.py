@@ -1,37 +1,9 @@
-"""The state machine that runs plans: queue, rounds, purge, loss. Drivers own the clock and the arithmetic."""
+"""The state machine that runs plans: queue, rounds, endings, purge, loss.
 
-from echelon.master.actions import (
-    Action,
-    Assign,
-    Deliver,
-    Outcome,
-    Purge,
-    Recover,
-    Replan,
-    SetTimer,
-    Starve,
-    Stop,
-    Update,
-)
-from echelon.master.events import (
-    Alarm,
-    Cancelled,
-    Event,
-    Failed,
-    Joined,
-    Lost,
-    Planned,
-    PlannedAhead,
-    Received,
-    Recovered,
-    Refused,
-    Submitted,
-    Updated,
-)
+`events` in, `actions` out (`machine`). The cluster has the clock, the driver the arithmetic.
+"""
+
+from echelon.master import actions, events
 from echelon.master.machine import IllegalEvent, Master, Phase
 
-__all__ = [
-    "Action", "Alarm", "Assign", "Cancelled", "Deliver", "Event", "Failed", "IllegalEvent", "Joined", "Lost",
-    "Master", "Outcome", "Phase", "Planned", "PlannedAhead", "Purge", "Received", "Recover", "Recovered",
-    "Refused", "Replan", "SetTimer", "Starve", "Stop", "Submitted", "Update", "Updated",
-]  # fmt: skip
+__all__ = ["IllegalEvent", "Master", "Phase", "actions", "events"]

@@ -47,7 +47,7 @@ from echelon.master.events import (
     Updated,
 )
 from echelon.master.lending import lend
-from echelon.plan import AHEAD
+from echelon.plan import AHEAD, is_ahead
 
 
 class Phase(Enum):
@@ -224,7 +224,7 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         slot = event.slot
-        if self.ahead is not None and slot >= AHEAD:
+        if self.ahead is not None and is_ahead(slot):
             self.ahead.receive(event.worker, slot, event.row, event.time)
             return []
         if self.lend:
@@ -320,7 +320,7 @@ class Master:
             return []
         at, stops = event.at, list[Action]()
         ahead, idle = self.ahead, self.collection.busy[event.worker] <= 0
-        if ahead is not None and ahead.lose(event.worker) and (at is None or at[1] >= AHEAD) and idle:
+        if ahead is not None and ahead.lose(event.worker) and (at is None or is_ahead(at[1])) and idle:
             # it was at the next job, which may be what killed it
             self.barred.add(ahead.job)
             at, stops = None, self._all_hands()

@@ -86,6 +86,7 @@ class Feed:
     def ended(self) -> bool:
         """Take note that the chain failed; return whether products wait for another one."""
         with self._lock:
+            self._undecided = None
             self._running = bool(self._waiting) and not self._stopped
             return self._running
 

@@ -81,12 +81,11 @@ class MatmulStream(Closing):
         self._unit = None if unit is None else checks.number("unit", unit, above=0)
         processors = os.cpu_count() or 1
         crew = processors if threads is None else checks.whole("threads", threads, least=1, most=4096)
-        self._ahead = processors > scheme.workers if ahead is None else bool(ahead)
         scheme.code  # noqa: B018 - made here, since that may take longer than a product
         self._feed = Feed()
         self._entering = Lock()  # products wait in the order of their numbers
         self._outstanding: dict[int, Product] = {}
-        self._loaded: list[Factor] = []  # that workers have; only for the driver's thread
+        self._loaded: list[Factor] = []  # that workers have; only for whoever drives
         self._next = 0
         self._closed = False
         self._stream = Stream(
@@ -99,7 +98,8 @@ class MatmulStream(Closing):
             progress=progress,
             seed=seed,
         )
-        # in virtual time nothing may happen that takes real time to be seen
+        self._ahead = not self._stream.virtual and processors > scheme.workers if ahead is None else bool(ahead)
+        # in virtual time nothing may happen that takes real time to be seen, or depends on the machine
         self._pool: Executor = AtOnce() if self._stream.virtual else ThreadPoolExecutor(crew, "echelon-products")
         if self._stream.workers != scheme.workers:
             found = self._stream.workers

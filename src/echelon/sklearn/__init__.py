@@ -8,7 +8,7 @@
 The rows of X are cut into chunks that stay with the workers; every step of a fit is one coded sum over them. All take
 these keywords beside those they have from scikit-learn:
 
-cluster: where to run, a name that `Stream` knows: "processes", "threads", "ray", "mpi".
+cluster: where to run, a name that `Stream` knows: "processes", "threads", "virtual", "ray", "mpi".
 workers: how many; by default as many as the machine has processors.
 redundancy: what is computed for each part that is needed. With c chunks, each worker computes c(1 - 1/redundancy)
     chunks more, and a step waits for that share of the rows no longer. The default is the Stream's, 1.1: a tenth of the

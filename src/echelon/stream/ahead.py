@@ -62,9 +62,9 @@ class Ahead:
     def _give_up(self) -> None:
         self._failed = True
         name = "the next job" if self.running is None else self.running.name
-        log.debug("%s is not begun early", name, exc_info=True)
+        log.debug("%s is not begun ahead", name, exc_info=True)
 
-    def beside(self, state: Any) -> AheadState:
+    def with_ahead(self, state: Any) -> AheadState:
         """Return a round's state with what idle workers need for this job."""
         assert self.running is not None
         return AheadState(state, self.running.store.key, self._key)
@@ -85,7 +85,7 @@ class Ahead:
         return self._loaded
 
     def receive(self, message: Message) -> bool:
-        """Keep a message; return False for one that is of no use, because it differs in form from those before."""
+        """Keep a message; return False for a useless one, which differs in form from those before."""
         if self.running is None:
             self._cluster.release(message)
             return False

@@ -13,7 +13,7 @@ _DECODERS, _CODES = 256, 64  # that are kept for jobs to come
 
 Coded = tuple[tuple[Code, ...], tuple[Decoder, ...]]
 _codes: dict[Hashable, Code] = {}  # of all streams: some take long to make
-_making = Lock()
+_keeping = Lock()
 
 
 class Coding:
@@ -22,10 +22,11 @@ class Coding:
     def __init__(self, redundancy: float, seed: int) -> None:
         self._redundancy, self._seed = redundancy, seed
         self._decoders: dict[Code, Decoder] = {}
+        self._lock = Lock()
 
     def of(self, job: IterativeJob, plan: CodedPlan | None) -> Coded:
         """Return the codes of a job's slots and their decoders; may take a while the first time."""
-        with _making:
+        with self._lock:
             codes = (self._code(job),) if plan is None else plan.codes
             decoders = {code: self._decoders.get(code) or Decoder(code, limit=job.noise_limit) for code in codes}
             self._decoders |= decoders
@@ -34,10 +35,13 @@ class Coding:
 
     def _code(self, job: IterativeJob) -> Code:
         key = self._redundancy, self._seed, job.code_key
-        if key not in _codes:
-            _codes[key] = job.code(self._redundancy, place_generator(self._seed, 0))
-            _keep(_codes, _CODES)
-        return _codes[key]
+        found = _codes.get(key)
+        if found is None:
+            made = job.code(self._redundancy, place_generator(self._seed, 0))
+            with _keeping:
+                found = _codes.setdefault(key, made)  # another stream may have been quicker
+                _keep(_codes, _CODES)
+        return found
 
 
 def _keep(known: dict[Any, Any], most: int) -> None:

@@ -4,7 +4,7 @@ import logging
 from threading import Condition
 
 from echelon.errors import ClusterError
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.stream.handle import Delivery, Handle, JobFailed, PassTime
 from echelon.stream.journal import Journal
 from echelon.stream.observer import Observer, RoundSeen, Running
@@ -65,7 +65,12 @@ class Deliverer(Observer):
             return bool(self._ready or self._awaited())
 
     def _settled(self) -> bool:
-        return self._next() is not None or not self._awaited()
+        with self.changed:
+            return self._next() is not None or not self._awaited()
+
+    def _idle(self) -> bool:
+        with self.changed:
+            return not self._handles or self.broken is not None
 
     def _awaited(self) -> bool:
         """Return whether a job is outstanding that will be among the deliveries."""
@@ -90,9 +95,9 @@ class Deliverer(Observer):
 
     def wait_for_all(self) -> None:
         """Wait until no job is outstanding, or the stream broke down."""
-        self.pass_time(lambda: not self._handles or self.broken is not None, None)
+        self.pass_time(self._idle, None)
         with self.changed:
-            self.changed.wait_for(lambda: not self._handles or self.broken is not None)
+            self.changed.wait_for(self._idle)
 
     def drop_all(self) -> None:
         """Forget the jobs that are outstanding, as if they had been cancelled."""

@@ -17,40 +17,17 @@ from echelon.clusters.narrow import EPSILON, is_narrow
 from echelon.codes import Weights
 from echelon.errors import JournalError, NotDecodable
 from echelon.jobs import Collected
-from echelon.master import (
-    Action,
-    Alarm,
-    Assign,
-    Deliver,
-    Event,
-    Failed,
-    Joined,
-    Lost,
-    Outcome,
-    Planned,
-    PlannedAhead,
-    Purge,
-    Received,
-    Recover,
-    Recovered,
-    Refused,
-    Replan,
-    SetTimer,
-    Starve,
-    Stop,
-    Submitted,
-    Update,
-    Updated,
-)
-from echelon.plan import AHEAD, Task
+from echelon.master import actions, events
+from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
 from echelon.stream.kept import Store
-from echelon.stream.observations import observations
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
-from echelon.stream.pacing import Pacing
+from echelon.stream.pacing import Pacing, observations
 from echelon.stream.planning import Planning
 
 log = logging.getLogger("echelon.stream")
+
+Decide = Callable[[events.Event], list[actions.Action]]
 
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
 
@@ -62,9 +39,7 @@ class Driver:
     overlap: whether workers for whom a round has nothing more begin the next job.
     """
 
-    def __init__(
-        self, cluster: Cluster, handle: Callable[[Event], list[Action]], pacing: Pacing, observers: Observers
-    ) -> None:
+    def __init__(self, cluster: Cluster, handle: Decide, pacing: Pacing, observers: Observers) -> None:
         self.pacing = pacing
         self.overlap = self.stopped = False
         self.places: dict[int, int] = {}  # of living workers
@@ -100,7 +75,7 @@ class Driver:
         self._jobs[running.number] = running
         running.store.users += 1
         self._observers.tell(Observer.submitted, running.arrived, running)
-        self.tell(Submitted(self.now(), running.number))
+        self.tell(events.Submitted(self.now(), running.number))
 
     def forget(self, store: Store) -> None:
         """Let the workers forget a job's work as soon as no job needs it; to be ordered."""
@@ -139,7 +114,7 @@ class Driver:
         now, (at, round, attempt) = self.now(), self._timer
         if now > at or (quiet and now >= at):
             self._timer = None
-            self.tell(Alarm(now, round, attempt))
+            self.tell(events.Alarm(now, round, attempt))
 
     def _hear(self, report: Report) -> None:
         now = self.now()
@@ -147,15 +122,16 @@ class Driver:
             case Message():
                 self._receive(report, now)
             case Trouble(worker=worker, round=round, error=error):
-                self.tell(Failed(now, round, f"on worker {worker}:\n{error}"))
+                if self._seen is not None and round == self._seen.round:  # else the round did without it
+                    self.tell(events.Failed(now, round, f"on worker {worker}:\n{error}"))
             case Up(worker=worker, place=place):
                 self.places[worker] = place
                 self._observers.tell(Observer.worker_up, now, worker, place)
-                self.tell(Joined(now, worker))
+                self.tell(events.Joined(now, worker))
             case Down(worker=worker, place=place, reason=reason, at=at):
                 self.places.pop(worker, None)
                 self._observers.tell(Observer.worker_down, now, worker, place, reason)
-                self.tell(Lost(now, worker, at))
+                self.tell(events.Lost(now, worker, at))
 
     def _receive(self, message: Message, now: float) -> None:
         worker, round, slot, row, seconds, form, segments, _ = message
@@ -164,12 +140,12 @@ class Driver:
         if seen is None or running is None or round != seen.round:
             self._cluster.release(message)
             self._observers.tell(Observer.received, arrival("late"))
-            self.tell(Received(now, worker, round, slot, row))
+            self.tell(events.Received(now, worker, round, slot, row))
             return
-        if slot >= AHEAD:
+        if is_ahead(slot):
             self._observers.tell(Observer.received, arrival("ahead"))
             if self._ahead.receive(message):
-                self.tell(Received(now, worker, round, slot, row))
+                self.tell(events.Received(now, worker, round, slot, row))
             return
         new = (slot, row) not in self._messages and slot not in self._weights
         came = arrival("new" if new else "again")
@@ -184,13 +160,13 @@ class Driver:
             self._messages[slot, row] = widely(self._cluster, message)
             seen.end = now
         if form != expected:
-            self.tell(Failed(now, round, _MIXED.format(expected.decode(), form.decode())))
+            self.tell(events.Failed(now, round, _MIXED.format(expected.decode(), form.decode())))
         else:
-            self.tell(Received(now, worker, round, slot, row))
+            self.tell(events.Received(now, worker, round, slot, row))
 
     # what the master wants
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: events.Event) -> None:
         """Tell the master an event, and do what it wants, until nothing is left to do."""
         actions = deque(self._handle(event))
         while actions:
@@ -198,32 +174,32 @@ class Driver:
             if answer is not None:
                 actions.extend(self._handle(answer))
 
-    def _do(self, action: Action) -> Event | None:
+    def _do(self, action: actions.Action) -> events.Event | None:
         match action:
-            case Assign(worker=worker, round=round, tasks=tasks):
+            case actions.Assign(worker=worker, round=round, tasks=tasks):
                 self._assign(worker, round, tasks)
-            case Replan(job=job, round=round, workers=workers, following=following):
+            case actions.Replan(job=job, round=round, workers=workers, following=following):
                 return self._open(self._jobs[job], round, workers, following)
-            case Recover(round=round, slot=slot, rows=rows):
+            case actions.Recover(round=round, slot=slot, rows=rows):
                 return self._recover(round, slot, rows)
-            case Stop(round=round, slot=slot):
+            case actions.Stop(round=round, slot=slot):
                 self._cluster.stop(round, slot)
-            case Purge(round=round):
+            case actions.Purge(round=round):
                 self._cluster.purge(round)
                 self._timer = None
-            case Update(job=job, round=round):
+            case actions.Update(job=job, round=round):
                 return self._update(self._jobs[job], round)
-            case Deliver(job=job, outcome=outcome, error=error):
+            case actions.Deliver(job=job, outcome=outcome, error=error):
                 self._deliver(job, outcome, error)
-            case SetTimer(at=at, round=round, attempt=attempt):
+            case actions.SetTimer(at=at, round=round, attempt=attempt):
                 self._timer = (at, round, attempt)
-            case Starve(job=job):
+            case actions.Starve(job=job):
                 self._observers.tell(Observer.starved, self.now(), job)
         return None
 
     def _assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         assert self._seen is not None
-        if tasks[0].slot >= AHEAD:  # of the next job: who asks for its data waits for nobody
+        if is_ahead(tasks[0].slot):  # of the next job: who asks for its data waits for nobody
             if self._ahead.load():
                 self._cluster.assign(worker, round, tasks)
             return
@@ -231,9 +207,9 @@ class Driver:
         if not self._seen.as_planned():
             self._seen.given.setdefault(worker, []).extend(tasks)
 
-    def _open(self, running: Running, round: int, workers: tuple[int, ...], following: int | None) -> Event:
+    def _open(self, running: Running, round: int, workers: tuple[int, ...], following: int | None) -> events.Event:
         """Plan a round and tell the cluster what it is computed from."""
-        store, job, running.begun, ahead = running.store, running.job, True, None
+        store, job, ahead = running.store, running.job, None
         taken = self._ahead.take(running)
         loading = not store.loaded if taken is None else taken.loading
         try:
@@ -251,12 +227,12 @@ class Driver:
                 ahead = self._begin(self._jobs[following], running, workers)
             start = self.now()
             state = job.request(running.state) if taken is None else taken.request
-            self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.beside(state))
+            self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.with_ahead(state))
             plan, owners = self._planning.now(running, workers, made)
         except Exception:
-            if taken is not None:
-                self._messages = taken.messages
-            return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+            for message in () if taken is None else taken.messages.values():
+                self._cluster.release(message)
+            return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
         seen = RoundSeen(running.number, round, running.iteration, start, plan, owners, loading=loading)
         if taken is not None and taken.messages:
             self._messages = taken.messages
@@ -265,16 +241,16 @@ class Driver:
             self._forms = {slot if job.by_slot else 0: message.form for (slot, _), message in self._messages.items()}
         self._seen, self._served = seen, running
         self._observers.tell(Observer.opened, seen)
-        return Planned(self.now(), round, plan, owners, plan.codes, job.lend, tuple(self._messages), ahead)
+        return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, tuple(self._messages), ahead)
 
-    def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> PlannedAhead | None:
+    def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what workers may do for the next job that have nothing else to do; None if it can't be begun."""
         if not self._ahead.adopt(following, running):
             return None
         plan, owners = self._planning.ahead(following, workers)
-        return PlannedAhead(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
+        return events.PlannedAhead(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
 
-    def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> Event:
+    def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> events.Event:
         seen, running = self._seen, self._served
         assert seen is not None
         assert running is not None
@@ -284,17 +260,17 @@ class Driver:
         try:
             weights = running.decoders[slot % len(running.decoders)].weights((*running.job.held(slot), *rows))
         except NotDecodable:
-            return Refused(self.now(), round, slot)
+            return events.Refused(self.now(), round, slot)
         error = weights.amplification * coarsest + weights.misfit
         tolerance = running.job.tolerance
         if error > (coarsest**0.5 if tolerance is None else tolerance):
-            return Refused(self.now(), round, slot)
+            return events.Refused(self.now(), round, slot)
         self._weights[slot] = weights
         seen.recovered[slot] = seen.end
         seen.error = max(seen.error, error)
-        return Recovered(self.now(), round, slot)
+        return events.Recovered(self.now(), round, slot)
 
-    def _update(self, running: Running, round: int) -> Event | None:
+    def _update(self, running: Running, round: int) -> events.Event | None:
         """Let the job take its step; where it does not know yet whether that was the last, it will say so."""
         seen, self._seen, self._served = self._seen, None, None
         assert seen is not None
@@ -313,28 +289,28 @@ class Driver:
         except JournalError:
             raise
         except Exception:
-            return Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+            return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
         finally:
             self._messages = collected.messages
             self._drop_messages()
         self._finished_rounds.append(seen)
-        return None if finished is None else Updated(self.now(), round, finished)
+        return None if finished is None else events.Updated(self.now(), round, finished)
 
     def _decided(self, round: int, finished: bool) -> None:
-        self.order(lambda: self.tell(Updated(self.now(), round, finished)))
+        self.order(lambda: self.tell(events.Updated(self.now(), round, finished)))
 
     def _drop_messages(self) -> None:
         for message in self._messages.values():
             self._cluster.release(message)
         self._messages, self._weights, self._forms = {}, {}, {}
 
-    def _deliver(self, number: int, outcome: Outcome, error: str) -> None:
+    def _deliver(self, number: int, outcome: actions.Outcome, error: str) -> None:
         running = self._jobs.pop(number)
         if self._ahead.running is running:
             self._ahead.drop()
         running.store.users -= 1
         self._unload(running.store)
-        if running.begun:
+        if running is self._served:
             self._drop_messages()
             self._seen = self._served = None
         self._observers.tell(Observer.delivered, self.now(), running, outcome, error)

@@ -81,7 +81,9 @@ class Journal:
     def _write(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
         try:
             return self._base.execute(statement, values)
-        except sqlite3.OperationalError as error:
+        except sqlite3.DataError:
+            raise
+        except sqlite3.Error as error:
             raise JournalError(f"the journal can't be written: {error}; mend that and open it again") from error
 
     def delivered(self, number: int) -> None:

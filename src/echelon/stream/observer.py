@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from echelon.codes import Code, Decoder
 from echelon.jobs import IterativeJob
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.plan import Plan, Task
 from echelon.stream.kept import Store
 
@@ -30,7 +30,6 @@ class Running:
     store: Store
     iteration: int = 0
     error: float = 0.0
-    begun: bool = False
     messages: int = 0
     nbytes: int = 0
 

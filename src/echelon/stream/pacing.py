@@ -4,6 +4,7 @@ Nothing is known at first unless a profile says it, so the first round is split 
 on every round shows how long each worker computed and what it got done.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from echelon.codes import Code
 from echelon.estimate import SpeedEstimator
 from echelon.profile import Speeds
 from echelon.splits import SPLITS
+from echelon.stream.observer import Arrival, RoundSeen
 
 PRIOR = 2.0  # tasks that a declared speed counts for: little, since every round shows many
 MEMORY = 200.0  # parts a worker that are remembered
@@ -198,3 +200,28 @@ class Pacing:
         place = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
         arrivals = self._link[lane] + self._mean[lane] * (first + 1 + place)
         return float(np.partition(arrivals, code.threshold - 1)[code.threshold - 1])
+
+
+def observations(seen: RoundSeen, places: Mapping[int, int], pacing: Pacing) -> list[Seen]:
+    """Return what a round showed of the workers that are still there, whose `places` these are."""
+    found = []
+    by_worker: dict[int, list[Arrival]] = {}
+    for message in seen.messages:
+        by_worker.setdefault(message.worker, []).append(message)
+    for worker, lane in zip(seen.workers, seen.lanes(), strict=True):
+        place = places.get(worker)
+        if place is None or not lane:
+            continue
+        costs = {(task.slot, task.row): task.cost for task in lane}
+        came = [message for message in by_worker.get(worker, []) if (message.slot, message.row) in costs]
+        done = sum(costs[message.slot, message.row] for message in came)
+        busy = sum(message.seconds for message in came)
+        last = came[-1].time if came else seen.start + pacing.link(place)
+        if len(came) < len(lane):
+            # it was at a task that the purge cut short, or the end of its slot
+            busy += max(0.0, max(seen.recovered.get(task.slot, seen.end) for task in lane) - last)
+        # a first message that had to wait for the work to be loaded tells nothing of the link
+        link = max(0.0, came[0].time - seen.start - came[0].seconds) if came and not seen.loading else None
+        if busy > 0:
+            found.append(Seen(place, busy, done, link))
+    return found

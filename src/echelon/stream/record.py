@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.errors import ArgumentError
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1

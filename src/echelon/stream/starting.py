@@ -30,7 +30,8 @@ def as_profiled(
     cluster: str, workers: int | None, profile: Profile | None, emulate: Profile | None
 ) -> tuple[int | None, Profile | None]:
     """Return how many workers to start, and what they emulate: what a profile says where nobody says otherwise."""
-    if workers is None and emulate is None and profile is not None:
-        workers = len(profile.workers)
-        emulate = profile if CLUSTERS[cluster].type.virtual else None
+    if emulate is None and profile is not None:
+        kind = CLUSTERS[cluster].type
+        emulate = profile if kind.virtual else None
+        workers = len(profile.workers) if workers is None and not kind.fixed else workers
     return workers, emulate

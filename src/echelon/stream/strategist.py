@@ -7,7 +7,7 @@ from threading import Lock
 import numpy as np
 
 from echelon.arrays import FloatArray
-from echelon.jobs import IterativeJob, LinearJob
+from echelon.jobs import IterativeJob
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.schemes import CodedPlan
 from echelon.stream.pacing import Pacing
@@ -77,12 +77,9 @@ class Strategist:
 def _sizes(job: IterativeJob) -> tuple[float, float]:
     """Return the bytes of a message and of the state, as far as they are known before a job runs.
 
-    A message is a block of a product with a vector; what a sum's parts are is only seen when they come.
+    What a sum's parts are is only seen when they come.
     """
-    state = float(getattr(job.state, "nbytes", 0))
-    if not isinstance(job, LinearJob):
-        return 0.0, state
-    return job.matrix.shape[0] / job.parts * job.matrix.dtype.itemsize, state
+    return job.message_bytes, float(getattr(job.state, "nbytes", 0))
 
 
 def _changed(before: FloatArray, now: FloatArray) -> bool:

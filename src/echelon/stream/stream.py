@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
@@ -16,14 +16,15 @@ from echelon.closing import Closing
 from echelon.clusters import Cluster
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob
-from echelon.master import Action, Cancelled, Event, Master
+from echelon.master.events import Cancelled
+from echelon.master.machine import Master
 from echelon.profile import Profile
 from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
 from echelon.stream.coding import Coding
 from echelon.stream.deliverer import Deliverer
 from echelon.stream.display import Display, wanted
-from echelon.stream.driver import Driver
+from echelon.stream.driver import Decide, Driver
 from echelon.stream.handle import Delivery, Handle
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept, Store
@@ -141,7 +142,7 @@ class Stream(Closing):
             self.close(wait=False)
             raise
 
-    def _decider(self, patience_s: float) -> Callable[[Event], list[Action]]:
+    def _decider(self, patience_s: float) -> Decide:
         """Return who decides: takes events, and returns what is to be done."""
         return Master(patience=patience_s).handle
 
@@ -314,7 +315,7 @@ class Stream(Closing):
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
         # only the waiting is done in another thread, and in short turns: who stops iterating loses nothing
-        while await asyncio.to_thread(self._out.wait, _TURN_S):
+        while await asyncio.to_thread(self._out.wait, None if self.virtual else _TURN_S):
             delivery = self._out.take()
             if delivery is not None:
                 yield delivery

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import BoolArray, FloatArray
 from echelon.errors import ArgumentError
-from echelon.master import Outcome
+from echelon.master.actions import Outcome
 from echelon.profile import Arrivals, Job, Profile, Worker
 from echelon.stream.record import Record, RecordedRound
 from echelon.stream.recorded import TaskSeen, iterations, links, span, tasks_seen

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread, get_ident
 
@@ -18,7 +19,7 @@ class Turning:
     In virtual time, time passes while somebody waits, and stands still while the program does anything else: so what a
     run does depends on its seed alone.
 
-    broke: is told what ended the driver before its time.
+    broke: called with the error that ended the driver.
     """
 
     def __init__(self, driver: Driver, cluster: Cluster, broke: Callable[[BaseException], None]) -> None:
@@ -36,7 +37,9 @@ class Turning:
 
     def _run(self) -> None:
         self._turner = get_ident()
-        self._guarded(self._driver.run)
+        with suppress(BaseException):  # whoever waits for results was told, and nobody else is there
+            self._guarded(self._driver.run)
+        self._turner = 0
         self._end()
 
     def _guarded(self, drive: Callable[[], None]) -> None:
@@ -45,9 +48,9 @@ class Turning:
         except BaseException as error:
             self._driver.stopped = True
             self._broke(error)
+            log.exception("the stream broke down")
             if not isinstance(error, Exception):
                 raise
-            log.exception("the stream broke down")
 
     def pass_time(self, until: Callable[[], bool], timeout_s: float | None) -> float | None:
         """In virtual time, let time pass until something is so, at most this long; elsewhere do nothing.
