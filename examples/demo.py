@@ -16,7 +16,7 @@ from rich.table import Table
 import echelon as ec
 from echelon import plots
 from echelon.simulation import RoundSampler
-from echelon.simulation.queueing import departures
+from echelon.simulation.stream import departures
 from echelon.stream import read_record
 from echelon.stream.recorded import record_timeline
 
