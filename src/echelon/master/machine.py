@@ -67,7 +67,7 @@ class Master:
     """Queue, rounds, purge, loss: see the module's picture.
 
     `patience` is how long a round may go on without a single new message before the rows that it still needs are given
-    out again; it doubles each time within a round.
+    out again; it doubles each time within a round, up to 64 times of what it was.
 
     >>> master = Master(patience=10.0)
     >>> master.handle(Joined(0.0, 7))
@@ -217,7 +217,7 @@ class Master:
         return [*actions, self._timer(event.time), *recover]
 
     def _timer(self, now: float) -> SetTimer:
-        return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 30), self.round, self.attempt)
+        return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 6), self.round, self.attempt)
 
     def _received(self, event: Received) -> list[Action]:
         collection = self.collection
