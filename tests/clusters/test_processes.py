@@ -1,6 +1,5 @@
 """What is particular to worker processes: no orphan, no descriptor and no memory is left behind, ever."""
 
-import gc
 import os
 import select
 import signal
@@ -12,13 +11,10 @@ import time
 import numpy as np
 import pytest
 
-from echelon.clusters import Down, Message, ProcessCluster, Up, shipping
-from echelon.clusters.pace import Pace
-from echelon.delays import Exponential, Straggler
+from echelon.clusters import Down, Message, ProcessCluster, Up
 from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Arrivals, Job, Profile, Worker
-from echelon.seeds import place_generator
 from tests.clusters import works
 from tests.clusters.desk import LIMIT_S, Desk, tasks
 
@@ -374,33 +370,3 @@ def test_room_in_a_full_socket_is_watched_for_only_as_long_as_it_is_full():
         assert cluster.poll(0.05) == []
     finally:
         cluster.close()
-
-
-def test_packed_values_are_gone_with_their_last_owner():
-    before = descriptors()
-    packed = [shipping.Packed(np.ones(size)) for size in (3, 5000)]
-    values = [one.value for one in packed]
-    assert descriptors() > before
-    del packed
-    assert [float(value.sum()) for value in values] == [3.0, 5000.0]  # what was opened stays readable
-    del values
-    gc.collect()
-    assert descriptors() == before
-
-
-def test_packed_values_can_not_be_written():
-    value = shipping.Packed(np.ones(5000)).value
-    with pytest.raises(ValueError, match="read-only"):
-        value[0] = 2.0
-
-
-def test_the_times_of_a_round_do_not_depend_on_how_its_tasks_come():
-    """One lane of six, or two and then four more: the same draws, and one pace for all of a straggling round."""
-    law = Straggler(base=Exponential(rate=1.0), probability=0.5, slowdown=100.0)
-    at_once, bit_by_bit = (Pace(law, 0.0, place_generator(1, 0)) for _ in range(2))
-    for round in range(1, 6):
-        at_once.begin(round=round, start=0.0, tasks=6)
-        bit_by_bit.begin(round=round, start=0.0, tasks=2)
-        assert [at_once.due(1.0, given=0.0)[1] for _ in range(6)] == [
-            bit_by_bit.due(1.0, given=0.0)[1] for _ in range(6)
-        ]

@@ -50,7 +50,7 @@ class Deliverer(Observer):
             self.changed.notify_all()
 
     def _next(self) -> Delivery | None:
-        """Return the delivery that is to be taken next, unless one of a job before it is still to come."""
+        """Return the next delivery, or None while an earlier job is still outstanding."""
         first = min(self._ready, default=None)
         earlier = next((number for number in self._handles if number not in self._silent), None)
         return None if first is None or (earlier is not None and earlier < first) else self._ready[first]

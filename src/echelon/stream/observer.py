@@ -43,8 +43,8 @@ class Running:
 class Arrival(NamedTuple):
     """A message that came: whose, of which row, when, how long the worker was at it, and how large it is.
 
-    use: "new" for the first of its row; "again" for one that is there already or that nobody needs any more; "late"
-    for one of a round that is over; "ahead" for one of the next job.
+    use: "new" if it is the first of its row; "again" if the row is there already, or its slot recovered; "late" if its
+    round is over; "ahead" if it belongs to the next job.
     """
 
     worker: int
