@@ -45,7 +45,7 @@ class Emulated:
 
 
 def _clusters() -> list[Emulated]:
-    five = example2().with_job(arrivals=RARELY)
+    five = example2().with_workload(arrivals=RARELY)
     slow, bursty = equal(10, "straggler", 1.3, **SLOW), equal(8, "gilbert_elliott", 2.1, **SHORT_BURSTS)
     paces = equal(12, "round_pace", 0.9)
     one_late = unequal([1, 1, 1, 1, 1, 20], 0.3)
@@ -191,7 +191,7 @@ def _next(state: int, found: Any) -> int:
 
 def _live(profile: Profile, work: str, plan: Plan, rounds: int, seed: int) -> float:
     """Return the mean time of an iteration, the first left out: it loads the work."""
-    parts = profile.job.critical
+    parts = profile.workload.critical
     ends: list[float] = []
     common: dict[str, Any] = {"update": _next, "state": 0, "iterations": rounds + 1, "plan": plan}
     job: SumJob | LinearJob

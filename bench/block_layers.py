@@ -110,7 +110,7 @@ def _live(name: str, make: Callable, costs: LayerCosts, found: LayerLevels) -> l
     seen, expected = {}, {}
     for scheme, levels in schemes.items():
         plan = ec.schemes.block_coordinate(WORKERS, levels=levels, tasks=costs.tasks(levels))
-        expected[scheme] = ec.predict(plan, pace).mean
+        expected[scheme] = ec.predict_rounds(plan, pace).mean
         seen[scheme], gradient, weights = _trained(make, plan)
         rows.append((scheme, levels, seen[scheme], gradient, _apart(weights, plain)))
     return [
@@ -140,7 +140,7 @@ def _trained(make: Callable, plan: ec.schemes.BlockPlan) -> tuple[np.ndarray, fl
 
     job = _layers(make).job(plan=plan, chunks=_chunks(), update=update, iterations=ITERATIONS)
     worker = {"mean": SHIFT_S + 1 / RATE, "std": 1 / RATE, "law": "round_pace"}
-    stream_job = ec.Job(critical=1, redundancy=1.0, iterations=ITERATIONS, arrivals=ec.Arrivals.poisson(1e-3))
+    stream_job = ec.Workload(critical=1, redundancy=1.0, iterations=ITERATIONS, arrivals=ec.Arrivals.poisson(1e-3))
     profile = ec.Profile(stream_job, [ec.Worker(f"w{p}", **worker) for p in range(WORKERS)])
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run"

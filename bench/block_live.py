@@ -28,7 +28,8 @@ def report() -> str:
     measured = {name: _measured(sizes) for name, sizes in partitions.items()}
     pace = ec.delays.RoundPace(base=law)
     expected = {
-        name: ec.predict(ec.schemes.block_coordinate(WORKERS, sizes), pace).mean for name, sizes in partitions.items()
+        name: ec.predict_rounds(ec.schemes.block_coordinate(WORKERS, sizes), pace).mean
+        for name, sizes in partitions.items()
     }
     first = next(iter(partitions))
     rows = []
@@ -58,7 +59,7 @@ def report() -> str:
 
 def _profile() -> ec.Profile:
     worker = {"mean": SHIFT_S + 1 / RATE, "std": 1 / RATE, "law": "round_pace"}
-    job = ec.Job(critical=1, redundancy=1.0, iterations=ITERATIONS, arrivals=ec.Arrivals.poisson(1e-3))
+    job = ec.Workload(critical=1, redundancy=1.0, iterations=ITERATIONS, arrivals=ec.Arrivals.poisson(1e-3))
     return ec.Profile(job, [ec.Worker(f"w{p}", **worker) for p in range(WORKERS)])
 
 

@@ -25,7 +25,7 @@ VICTIM, KILL_AFTER_S = 2, 0.05  # who is killed, and how long after the first ha
 
 
 CLUSTERS: dict[str, Callable[[], Profile]] = {
-    "Example 2, five unequal": lambda: example2().with_job(arrivals=RARELY),
+    "Example 2, five unequal": lambda: example2().with_workload(arrivals=RARELY),
     "ten equal, each five times slower in 10 % of rounds": lambda: cluster(40, equal(10, "straggler", 1.3, **SLOW)),
     "eight in bursts (Gilbert-Elliott)": lambda: cluster(32, equal(8, "gilbert_elliott", 2.1, **BURSTS)),
     "six equal, one is killed half-way": lambda: cluster(36, equal(6, "gamma", 0.3)),
@@ -49,7 +49,7 @@ class Case:
 
     @cached_property
     def work(self) -> Job:
-        return JOBS[self.job](CLUSTERS[self.cluster]().job.critical)
+        return JOBS[self.job](CLUSTERS[self.cluster]().workload.critical)
 
     @cached_property
     def profile(self) -> Profile:
@@ -84,8 +84,8 @@ def _depth(profile: Profile) -> int:
     """Return how many tasks a worker should hold: more hide the delay of its link, fewer wait behind slow ones."""
     laws, times = task_laws(profile), {}
     for held in DEPTHS:
-        pulled = ec.schemes.pull(workers=len(laws), parts=profile.job.critical, ahead=held - 1)
-        times[held] = ec.simulate(pulled, laws, links=profile.speeds.link, rounds=ROUNDS).mean
+        pulled = ec.schemes.pull(workers=len(laws), parts=profile.workload.critical, ahead=held - 1)
+        times[held] = ec.simulate_jobs(pulled, laws, links=profile.speeds.link, rounds=ROUNDS).mean
     return min(times, key=lambda held: times[held])
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 
 SLOW = {"probability": 0.1, "slowdown": 5.0}
 BURSTS = {"enter": 0.02, "leave": 0.1, "slowdown": 6.0}
@@ -11,7 +11,7 @@ RARELY = Arrivals.poisson(1e-6)
 
 def cluster(parts: int, workers: Sequence[Worker]) -> Profile:
     """Return workers for jobs of so many parts, that come rarely."""
-    return Profile(Job(critical=parts, redundancy=1.0, iterations=50, arrivals=RARELY), workers)
+    return Profile(Workload(critical=parts, redundancy=1.0, iterations=50, arrivals=RARELY), workers)
 
 
 def equal(count: int, law: str, spread: float, link: float = 0.05, **parameters: float) -> list[Worker]:

@@ -22,8 +22,8 @@ def emulated_rows(cluster: str, name: str, iterations: int) -> list[list[str]]:
     matrix = np.random.default_rng(1).standard_normal((500, 500)) / 500**0.5
     rows = []
     for rule in ("theorem2", "uniform"):
-        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.job.critical)
-        expected = ec.predict(plan, profile).iteration_mean
+        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.workload.critical)
+        expected = ec.predict_jobs(plan, profile).iteration_mean
         job = ec.LinearJob(matrix=matrix, parts=50, state=np.ones(500), update=normalised, iterations=iterations)
         with TemporaryDirectory() as folder:
             path = Path(folder) / "run"

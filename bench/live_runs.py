@@ -50,8 +50,8 @@ def _emulated() -> str:
     profile = ec.read_profile(ROOT / "examples" / "example2.toml").scaled(SCALE)
     rows = []
     for rule in ("theorem2", "uniform"):
-        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.job.critical)
-        expected = ec.predict(plan, profile).iteration_mean
+        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.workload.critical)
+        expected = ec.predict_jobs(plan, profile).iteration_mean
         job = _job(ITERATIONS)
         with TemporaryDirectory() as folder:
             path = Path(folder) / "run"

@@ -26,7 +26,7 @@ from echelon.clusters.base import Message, Up
 from echelon.clusters.memory import attach, create
 from echelon.clusters.processes import ProcessCluster
 from echelon.plan import Task
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 
 LENGTHS = {1: "8 B", 10_000: "80 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
 LANES = [[Task(slot=0, row=TASKS * place + i) for i in range(TASKS)] for place in range(WORKERS)]
@@ -301,7 +301,7 @@ def _over_ideal() -> str:
     workers = [
         Worker(f"w{mean}", mean=mean / 1e3, std=0.0, link=LINK_MS / 1e3, law="deterministic") for mean in MEANS_MS
     ]
-    job = Job(critical=NEEDED, redundancy=WORKERS * TASKS / NEEDED, iterations=1, arrivals=Arrivals.poisson(1.0))
+    job = Workload(critical=NEEDED, redundancy=WORKERS * TASKS / NEEDED, iterations=1, arrivals=Arrivals.poisson(1.0))
     due = np.sort(LINK_MS + np.outer(MEANS_MS, np.arange(1, TASKS + 1)), axis=None)
     ideal = due[NEEDED - 1]
     length = 10_000

@@ -51,7 +51,9 @@ def _profile(slowness: np.ndarray, critical: int, redundancy: float) -> ec.Profi
         ec.Worker(f"w{p}", mean=slow * scale * (SHIFT_S + 1 / RATE), std=slow * scale / RATE, law="round_pace")
         for p, slow in enumerate(slowness.tolist())
     ]
-    job = ec.Job(critical=critical, redundancy=redundancy, iterations=ITERATIONS, arrivals=ec.Arrivals.poisson(1e-3))
+    job = ec.Workload(
+        critical=critical, redundancy=redundancy, iterations=ITERATIONS, arrivals=ec.Arrivals.poisson(1e-3)
+    )
     return ec.Profile(job, workers)
 
 
@@ -98,8 +100,8 @@ def _measured(name: str, plan: ec.schemes.CodedPlan, profile: ec.Profile, lend: 
         rounds = read_record(path).rounds[1:]  # in the first one workers import what they need
     times = np.array([seen.end - seen.start for seen in rounds])
     laws = ec.delays.task_laws(profile)
-    expected = ec.simulate(plan, laws, rounds=100_000)
-    exact = ec.predict(plan, laws)
+    expected = ec.simulate_rounds(plan, laws, rounds=100_000)
+    exact = ec.predict_rounds(plan, laws)
     predicted = _with_lending(plan, profile) if lend else exact.mean
     return [
         name,

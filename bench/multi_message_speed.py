@@ -17,7 +17,7 @@ def report() -> str:
     rng = np.random.default_rng(1)
     took = best_of(
         {
-            "vectorised": lambda: ec.simulate(plan, law, rounds=ROUNDS),
+            "vectorised": lambda: ec.simulate_rounds(plan, law, rounds=ROUNDS),
             "plain": lambda: [plain_round(plan, draw_paces(40, rng)) for _ in range(LOOP_ROUNDS)],
             "tuned": lambda: [tuned_round(plan, draw_paces(40, rng)) for _ in range(LOOP_ROUNDS)],
         },

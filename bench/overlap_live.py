@@ -34,7 +34,7 @@ def _clusters() -> dict[str, Profile]:
 def report() -> str:
     rows, off = [], []
     for number, (name, workers) in enumerate(_clusters().items()):
-        plan = coded_rows(uncoded(parts=workers.job.critical), _by_speed(workers))
+        plan = coded_rows(uncoded(parts=workers.workload.critical), _by_speed(workers))
         profile = workers.scaled(TIME_S / _predicted(workers, plan, 1, jobs=1)[0])
         for iterations in ITERATIONS:
             before, after = _predicted(profile, plan, iterations, jobs=JOBS)
@@ -68,7 +68,7 @@ def report() -> str:
 
 
 def _by_speed(profile: Profile) -> Any:
-    mean, parts = profile.speeds.mean, profile.job.critical
+    mean, parts = profile.speeds.mean, profile.workload.critical
     return largest_remainder(parts / mean / (1 / mean).sum(), parts)
 
 
@@ -88,7 +88,7 @@ def _live(profile: Profile, plan: CodedPlan, iterations: int, seed: int, *, over
         partial=_part,
         update=_step,
         state=0,
-        chunks=list(range(profile.job.critical)),
+        chunks=list(range(profile.workload.critical)),
         iterations=iterations,
         plan=plan,
     )

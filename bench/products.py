@@ -198,7 +198,7 @@ def _live(scheme: Sequential, law: Delay, name: str, products: int) -> tuple[np.
 def _profile(law: Delay, name: str) -> ec.Profile:
     parameters = {"probability": SLOW_SHARE, "slowdown": SLOWDOWN} if name == "straggler" else {}
     worker = {"mean": law.mean, "std": law.std, "law": name, "parameters": parameters}
-    job = ec.Job(critical=1, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(1e-3))
+    job = ec.Workload(critical=1, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(1e-3))
     return ec.Profile(job, [ec.Worker(f"w{place}", **worker) for place in range(WORKERS)])
 
 

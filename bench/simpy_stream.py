@@ -50,8 +50,8 @@ def job(env, master, profile, counts, seen, rng):
         yield turn
         start = env.now
         lanes = list(zip(range(len(counts)), profile.speeds.link, counts, 1 / profile.speeds.mean, strict=True))
-        for _ in range(profile.job.iterations):
-            current = Round(env, profile.job.critical)
+        for _ in range(profile.workload.iterations):
+            current = Round(env, profile.workload.critical)
             running = [env.process(worker(env, current, seen, *lane, rng)) for lane in lanes if lane[2]]
             yield current.recovered
             for process in running:
@@ -63,7 +63,7 @@ def job(env, master, profile, counts, seen, rng):
 
 def arrivals(env, master, profile, counts, jobs, seen, rng):
     for _ in range(jobs):
-        yield env.timeout(rng.expovariate(profile.job.arrivals.rate))
+        yield env.timeout(rng.expovariate(profile.workload.arrivals.rate))
         env.process(job(env, master, profile, counts, seen, rng))
 
 

@@ -11,16 +11,16 @@ from bench.results import markdown_table
 from bench.timing import best_of
 from echelon.papers.stream_workers import strong_five
 from echelon.seeds import generators
-from echelon.simulation.stream import CHUNK
+from echelon.simulation.simulated_jobs import CHUNK
 
 JOBS = 1000
 
 
 def report() -> str:
-    profile = strong_five().with_job(redundancy=1.06)
+    profile = strong_five().with_workload(redundancy=1.06)
     counts = ec.split_rows(profile).counts
-    plan = ec.schemes.any_k(counts, profile.job.critical)
-    draws = JOBS * profile.job.iterations * plan.tasks
+    plan = ec.schemes.any_k(counts, profile.workload.critical)
+    draws = JOBS * profile.workload.iterations * plan.tasks
 
     reference = simpy_stream.run(profile, counts.tolist(), JOBS, seed=1)
 
@@ -33,7 +33,7 @@ def report() -> str:
     simpy_s = best_of({"SimPy": lambda: simpy_stream.run(profile, counts.tolist(), JOBS, seed=1)}, repeats=3)["SimPy"]
     took = best_of(
         {
-            "tasks": lambda: ec.simulate(plan, profile, jobs=JOBS, seeds=1),
+            "tasks": lambda: ec.simulate_jobs(plan, profile, jobs=JOBS, seeds=1),
             "bare": bare,
             "law": lambda: ec.simulate_law(law, profile, jobs=JOBS, seeds=1),
             "law, built anew": lambda: ec.simulate_law(ec.plan_law(plan, profile), profile, jobs=JOBS, seeds=1),
@@ -69,12 +69,12 @@ def _agreement(profile: ec.Profile, plan: ec.Plan, law: ec.theory.TabulatedCdf, 
     """Say whether all three give the same mean service time, and whether the two paths have one law."""
     services = np.array(reference.services)
     half = stats.norm.ppf(0.995) * services.std(ddof=1) / len(services) ** 0.5
-    exact = law.mean * profile.job.iterations
+    exact = law.mean * profile.workload.iterations
     sampler = ec.simulation.RoundSampler(plan, ec.delays.task_laws(profile), profile.speeds.link)
     rng = np.random.default_rng(1)
     tasks = sampler.draw(sampler.begin(1, rng), 1, 20_000, rng)[0].times[0]
     test = stats.ks_2samp(tasks, law.sample(20_000, rng))
-    sampled = ec.simulate(plan, profile, jobs=JOBS, seeds=10)
+    sampled = ec.simulate_jobs(plan, profile, jobs=JOBS, seeds=10)
     drawn = ec.simulate_law(law, profile, jobs=JOBS, seeds=10, seed=2)
     means = [
         ["SimPy (one stream)", f"{services.mean():.4f}", f"± {half:.4f}"],
@@ -106,9 +106,9 @@ def _memory(profile: ec.Profile, plan: ec.Plan) -> str:
     rows = []
     for jobs in (10, 100, 1000):
         tracemalloc.start()
-        ec.simulate(plan, profile, jobs=jobs, seeds=1)
+        ec.simulate_jobs(plan, profile, jobs=jobs, seeds=1)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        tasks = jobs * profile.job.iterations * plan.tasks
+        tasks = jobs * profile.workload.iterations * plan.tasks
         rows.append([f"{jobs}", f"{tasks:,}", f"{tasks * 8 / 2**20:,.1f} MiB", f"{peak / 2**20:.1f} MiB"])
     return markdown_table(["jobs", "tasks", "all task times at once would take", "peak memory"], rows)

@@ -81,7 +81,7 @@ def lanes() -> Figure:
         counts = ec.split_rows(profile, rule).counts
         links = profile.speeds.link.tolist()
         times = [np.full(count, mean) for count, mean in zip(counts, profile.speeds.mean, strict=True)]
-        end = round_end(0.0, links, times, profile.job.critical)
+        end = round_end(0.0, links, times, profile.workload.critical)
         for p, (link, some) in enumerate(zip(links, times, strict=True)):
             lane(axis, p, 0.0, link, some, end)
         axis.axvline(end, color="#e45756", linewidth=1.4)

@@ -16,7 +16,7 @@ from rich.table import Table
 import echelon as ec
 from echelon import plots
 from echelon.simulation import RoundSampler
-from echelon.simulation.stream import departures
+from echelon.simulation.simulated_jobs import departures
 from echelon.stream import read_record
 from echelon.stream.recorded import record_timeline
 
@@ -40,13 +40,13 @@ def main() -> None:
 
     # ten iterations a job instead of fifty, at the same load: jobs arrive five times as often
     paper = ec.read_profile(HERE / "example2.toml")
-    rate = paper.job.arrivals.rate * paper.job.iterations / digits.STEPS
-    profile = paper.with_job(iterations=digits.STEPS, arrivals=ec.Arrivals.poisson(rate)).scaled(arguments.scale)
-    arrivals = np.cumsum(np.random.default_rng(1).exponential(profile.job.arrivals.mean, arguments.jobs))
+    rate = paper.workload.arrivals.rate * paper.workload.iterations / digits.STEPS
+    profile = paper.with_workload(iterations=digits.STEPS, arrivals=ec.Arrivals.poisson(rate)).scaled(arguments.scale)
+    arrivals = np.cumsum(np.random.default_rng(1).exponential(profile.workload.arrivals.mean, arguments.jobs))
     console.print(
-        f"{len(profile.workers)} worker processes, {profile.job.tasks} coded tasks an iteration of which any "
-        f"{profile.job.critical} are enough; {arguments.jobs} jobs of {digits.STEPS} iterations, one about every "
-        f"{profile.job.arrivals.mean:.2g} s, each of which trains a classifier of digits.\n"
+        f"{len(profile.workers)} worker processes, {profile.workload.tasks} coded tasks an iteration of which any "
+        f"{profile.workload.critical} are enough; {arguments.jobs} jobs of {digits.STEPS} iterations, one about every "
+        f"{profile.workload.arrivals.mean:.2g} s, each of which trains a classifier of digits.\n"
     )
     table = Table(title="Measured, and predicted exactly or by simulation of these very arrivals", title_justify="left")
     for column in ("split", "rows", "iteration (ms)", "predicted", "delay of a job (s)", "predicted"):
@@ -54,7 +54,7 @@ def main() -> None:
     expected = digits.plain(PENALTY)
     drawn, axes = plots.figure(len(RULES), height=2.8)
     for axis, rule in zip(axes, RULES, strict=True):
-        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.job.critical)
+        plan = ec.schemes.any_k(ec.split_rows(profile, rule).counts, profile.workload.critical)
         path = arguments.out / f"{rule}.run"
         results = run(profile, rule, arrivals, path)
         record = read_record(path)
@@ -66,7 +66,7 @@ def main() -> None:
             rule,
             " ".join(map(str, plan.counts)),
             f"{1e3 * np.mean(rounds):.1f}",
-            f"{1e3 * ec.predict(plan, profile).iteration_mean:.1f}",
+            f"{1e3 * ec.predict_jobs(plan, profile).iteration_mean:.1f}",
             f"{np.mean(delays):.2f}",
             f"{delay_for(plan, profile, arrivals):.2f}",
         )
@@ -87,7 +87,7 @@ def run(profile: ec.Profile, rule: str, arrivals: np.ndarray, path: Path) -> lis
     """Run the stream on emulated workers and return the results."""
     job = digits.job(PENALTY)
     with ec.Stream(
-        emulate=profile, profile=profile, split=rule, adapt=False, redundancy=profile.job.redundancy, record=path
+        emulate=profile, profile=profile, split=rule, adapt=False, redundancy=profile.workload.redundancy, record=path
     ) as stream:
         start = time.monotonic()
         for arrival in arrivals:
@@ -100,7 +100,7 @@ def delay_for(plan: ec.Plan, profile: ec.Profile, arrivals: np.ndarray, streams:
     """Return the mean delay of jobs that arrive at these times, over many simulated streams."""
     rng = np.random.default_rng(2)
     sampler = RoundSampler(plan, ec.delays.task_laws(profile), profile.speeds.link)
-    jobs, iterations = len(arrivals), profile.job.iterations
+    jobs, iterations = len(arrivals), profile.workload.iterations
     seen, _ = sampler.draw(sampler.begin(streams, rng), streams, jobs * iterations, rng)
     services = seen.times.reshape(streams, jobs, iterations).sum(axis=2)
     return float((departures(np.tile(arrivals, (streams, 1)), services) - arrivals).mean())

@@ -13,7 +13,7 @@ def random_profile(seed: int, *, spread: str = "exponential", workers: int | Non
     means = rng.uniform(0.02, 0.4, count)
     ratio = {"exponential": np.ones(count), "gamma": rng.uniform(0.2, 1.5, count)}[spread]
     links = np.where(rng.random(count) < 0.2, 0.0, rng.uniform(0, 0.3, count))
-    job = ec.Job(
+    job = ec.Workload(
         critical=critical,
         redundancy=float(rng.uniform(1, 1.6)),
         iterations=int(rng.integers(1, 12)),
@@ -26,5 +26,5 @@ def random_profile(seed: int, *, spread: str = "exponential", workers: int | Non
     ]
     profile = ec.Profile(job, listed)
     plan = ec.schemes.any_k(ec.split_rows(profile).counts, critical)
-    service = ec.predict(plan, profile).service_mean
-    return profile.with_job(arrivals=ec.Arrivals.poisson(0.5 / service))
+    service = ec.predict_jobs(plan, profile).service_mean
+    return profile.with_workload(arrivals=ec.Arrivals.poisson(0.5 / service))

@@ -20,12 +20,12 @@ Z = stats.norm.ppf(1 - ALPHA / 2)
 def test_theory_and_simulation_agree(seed, purge):
     profile = random_profile(seed, spread="exponential" if seed % 2 else "gamma")
     split = ec.split_rows(profile)
-    plan = ec.schemes.any_k(split.counts, profile.job.critical)
+    plan = ec.schemes.any_k(split.counts, profile.workload.critical)
     if not purge:
         # keep the queue half full, so that a moderate warm-up reaches its long run
-        service = ec.predict(plan, profile, purge=False).service_mean
-        profile = profile.with_job(arrivals=ec.Arrivals.poisson(0.5 / service))
-    exact = ec.predict(plan, profile, purge=purge)
+        service = ec.predict_jobs(plan, profile, purge=False).service_mean
+        profile = profile.with_workload(arrivals=ec.Arrivals.poisson(0.5 / service))
+    exact = ec.predict_jobs(plan, profile, purge=purge)
     assert exact.method == "exact"
 
     sampler = ec.simulation.RoundSampler(plan, ec.delays.task_laws(profile), profile.speeds.link, purge=purge)
@@ -35,7 +35,7 @@ def test_theory_and_simulation_agree(seed, purge):
     squares = times**2
     assert abs(squares.mean() - exact.iteration_second) <= Z * squares.std() / np.sqrt(len(times))
 
-    seen = ec.simulate(plan, profile, jobs=400, seeds=40, seed=seed, purge=purge, warmup=60)
+    seen = ec.simulate_jobs(plan, profile, jobs=400, seeds=40, seed=seed, purge=purge, warmup=60)
     means = seen.delays.mean(axis=1)
     half = stats.t.ppf(1 - ALPHA / 2, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
     assert abs(means.mean() - exact.delay) <= half
@@ -43,6 +43,6 @@ def test_theory_and_simulation_agree(seed, purge):
     law = ec.plan_law(plan, profile, purge=purge)
     assert stats.kstest(times, lambda t: ec.theory.iteration_cdf(
         ec.delays.task_laws(profile), profile.speeds.link, split.counts,
-        profile.job.critical if purge else plan.tasks, t,
+        profile.workload.critical if purge else plan.tasks, t,
     )).pvalue > ALPHA  # fmt: skip
     assert stats.ks_2samp(times, law.sample(20_000, rng)).pvalue > ALPHA

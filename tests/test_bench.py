@@ -15,9 +15,9 @@ def test_the_simpy_model_is_the_same_system(example2):
     plan = ec.schemes.any_k(counts, 50)
     seen = simpy_stream.run(example2, counts.tolist(), 300, seed=1)
     services = np.array(seen.services)
-    exact = ec.predict(plan, example2).service_mean
+    exact = ec.predict_jobs(plan, example2).service_mean
     assert abs(services.mean() - exact) < 3.29 * services.std(ddof=1) / np.sqrt(len(services))
-    ours = ec.simulate(plan, example2, jobs=300, seeds=4)
+    ours = ec.simulate_jobs(plan, example2, jobs=300, seeds=4)
     shares = np.array(seen.busy) / services.sum()
     np.testing.assert_allclose(shares, ours.utilisation * ours.makespan / (300 * ours.service.mean), rtol=0.02)
 

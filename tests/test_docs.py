@@ -17,7 +17,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 import echelon as ec
 from echelon import profile_toml
 from echelon.delays import DELAYS, task_laws
-from echelon.profile_toml import _JOB_KEYS, _WORKER_KEYS
+from echelon.profile_toml import _WORKER_KEYS, _WORKLOAD_KEYS
 from echelon.schemes import SCHEMES
 from tests.conftest import ROOT
 from tests.schemes import test_conformance as conformance
@@ -141,7 +141,7 @@ def keys(text: str) -> set[str]:
 
 
 def test_every_key_is_listed_and_no_other():
-    assert keys(section("`[job]`")) == set(_JOB_KEYS)
+    assert keys(section("`[workload]`")) == set(_WORKLOAD_KEYS)
     assert keys(section("`[[worker]]`")) == set(_WORKER_KEYS)
 
 

@@ -7,7 +7,7 @@ from echelon.simulation import RoundSampler
 
 
 def observed(profile, counts, rounds, seed, laws=None):
-    plan = ec.schemes.any_k(counts, profile.job.critical)
+    plan = ec.schemes.any_k(counts, profile.workload.critical)
     sampler = RoundSampler(plan, laws or ec.delays.task_laws(profile), profile.speeds.link)
     rng = np.random.default_rng(seed)
     seen, _ = sampler.draw(sampler.begin(1, rng), 1, rounds, rng)
@@ -91,7 +91,7 @@ def test_memory_forgets_at_the_same_pace_in_one_batch_or_in_many():
 
 
 def test_gamma_tasks_are_estimated_to_about_a_task_a_round():
-    job = ec.Job(critical=40, redundancy=1.1, iterations=1, arrivals=ec.Arrivals.poisson(1e-6))
+    job = ec.Workload(critical=40, redundancy=1.1, iterations=1, arrivals=ec.Arrivals.poisson(1e-6))
     profile = ec.Profile(job, [ec.Worker("a", mean=1.0, std=0.3), ec.Worker("b", mean=2.0, std=0.6)])
     busy, done = observed(profile, [29, 15], 4000, 3)
     estimator = SpeedEstimator(profile.speeds, prior=1e-9)

@@ -10,7 +10,7 @@ from echelon.plan import Plan, Slot, Task
 )
 def test_the_numbers_of_example_2(example2, rule, purge, delay):
     plan = ec.schemes.any_k(ec.split_rows(example2, rule).counts, 50)
-    seen = ec.predict(plan, example2, purge=purge)
+    seen = ec.predict_jobs(plan, example2, purge=purge)
     assert seen.delay == pytest.approx(delay, abs=5e-3 if delay > 100 else 5e-4)
     assert seen.stable
     assert (seen.method, seen.formula) == ("exact", "Pollaczek-Khinchine")
@@ -20,17 +20,17 @@ def test_the_numbers_of_example_2(example2, rule, purge, delay):
 def test_the_uniform_split_is_stable_only_with_purging(example2):
     """Ruling 9: Remark 3's test rejects the run that the paper reports."""
     plan = ec.schemes.any_k([11] * 5, 50)
-    assert ec.predict(plan, example2).stable
-    awaited = ec.predict(plan, example2, purge=False)
+    assert ec.predict_jobs(plan, example2).stable
+    awaited = ec.predict_jobs(plan, example2, purge=False)
     assert not awaited.stable
     assert awaited.delay == np.inf
     assert awaited.service_mean > 100
 
 
 def test_kingman_is_used_and_named_for_general_arrivals(example2):
-    profile = example2.with_job(arrivals=ec.Arrivals(mean=100.0, second=10_500.0))
+    profile = example2.with_workload(arrivals=ec.Arrivals(mean=100.0, second=10_500.0))
     plan = ec.schemes.any_k(ec.split_rows(profile).counts, 50)
-    seen = ec.predict(plan, profile)
+    seen = ec.predict_jobs(plan, profile)
     assert (seen.method, seen.delay_method, seen.formula) == ("exact", "approximate", "Kingman")
     assert np.isnan(seen.delay_error)
     assert seen.delay < 49.53
@@ -38,12 +38,12 @@ def test_kingman_is_used_and_named_for_general_arrivals(example2):
 
 def test_recorded_arrivals_are_simulated_since_no_formula_knows_their_order():
     """Fifty quick arrivals, then fifty slow ones: far from what Kingman's formula would say."""
-    job = ec.Job(critical=10, redundancy=1.3, iterations=3, arrivals=ec.Arrivals.recorded([0.1] * 50 + [7.9] * 50))
+    job = ec.Workload(critical=10, redundancy=1.3, iterations=3, arrivals=ec.Arrivals.recorded([0.1] * 50 + [7.9] * 50))
     profile = ec.Profile(job, [ec.Worker("a", mean=0.1, std=0.1, link=0.05), ec.Worker("b", mean=0.2, std=0.1)])
     plan = ec.schemes.any_k([9, 4], 10)
-    seen = ec.predict(plan, profile)
+    seen = ec.predict_jobs(plan, profile)
     assert (seen.method, seen.delay_method) == ("exact", "sampled")
-    run = ec.simulate(plan, profile, jobs=1000, seeds=50, warmup=200, seed=4)
+    run = ec.simulate_jobs(plan, profile, jobs=1000, seeds=50, warmup=200, seed=4)
     assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
     assert seen.delay > 20
 
@@ -52,9 +52,9 @@ def test_recorded_arrivals_are_simulated_since_no_formula_knows_their_order():
 def test_sampling_covers_the_exact_answer(example2, purge, monkeypatch):
     """The sampled method on laws that also have an exact one; its 99 % intervals must hold it (fixed seed)."""
     plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
-    exact = ec.predict(plan, example2, purge=purge)
+    exact = ec.predict_jobs(plan, example2, purge=purge)
     monkeypatch.setattr("echelon.prediction.is_exact", lambda plan, laws: False)
-    seen = ec.predict(plan, example2, purge=purge)
+    seen = ec.predict_jobs(plan, example2, purge=purge)
     assert seen.method == "sampled"
     assert abs(seen.iteration_mean - exact.iteration_mean) < seen.iteration_error
     assert abs(seen.delay - exact.delay) < seen.delay_error
@@ -64,18 +64,18 @@ def test_sampling_covers_the_exact_answer(example2, purge, monkeypatch):
 def test_heavy_tails_are_sampled_and_agree_with_the_simulation(example2):
     laws = [ec.delays.fit("pareto", mean, mean) for mean in example2.speeds.mean]
     plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
-    seen = ec.predict(plan, example2, laws=laws)
+    seen = ec.predict_jobs(plan, example2, laws=laws)
     assert seen.method == "sampled"
-    run = ec.simulate(plan, example2, laws=laws, seeds=20, jobs=500, warmup=100, seed=5)
+    run = ec.simulate_jobs(plan, example2, laws=laws, seeds=20, jobs=500, warmup=100, seed=5)
     assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
 
 
 def test_bursts_are_simulated_as_streams(example2):
     plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
     laws = [ec.delays.fit("gilbert_elliott", mean, mean) for mean in example2.speeds.mean]
-    seen = ec.predict(plan, example2, laws=laws)
+    seen = ec.predict_jobs(plan, example2, laws=laws)
     assert (seen.method, seen.formula) == ("sampled", "simulated streams")
-    run = ec.simulate(plan, example2, laws=laws, seeds=20, jobs=500, warmup=100, seed=5)
+    run = ec.simulate_jobs(plan, example2, laws=laws, seeds=20, jobs=500, warmup=100, seed=5)
     assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
 
 
@@ -83,7 +83,7 @@ def test_plans_with_several_slots_are_sampled(example2):
     """Two slots, each on its own worker: the round is the later of two shifted exponentials; at 99.9 %."""
     lanes = [[Task(slot=0, row=0)], [Task(slot=1, row=0)], [], [], []]
     plan = Plan([Slot(rows=1, threshold=1), Slot(rows=1, threshold=1)], lanes)
-    seen = ec.predict(plan, example2)
+    seen = ec.predict_jobs(plan, example2)
     a, b = example2.speeds.mean[:2]
     ca, cb = example2.speeds.link[:2]
     # E max(ca + A, cb + B) with the two exponentials, for cb > ca: by splitting at cb - ca
@@ -95,12 +95,12 @@ def test_plans_with_several_slots_are_sampled(example2):
 
 def test_an_unused_worker_may_have_any_law(example2):
     laws = [*ec.delays.task_laws(example2)[:4], ec.delays.Trace(times=[1.0])]
-    assert ec.predict(ec.schemes.any_k([20, 20, 10, 5, 0], 50), example2, laws=laws).method == "exact"
+    assert ec.predict_jobs(ec.schemes.any_k([20, 20, 10, 5, 0], 50), example2, laws=laws).method == "exact"
 
 
 def test_a_plan_for_other_workers_is_refused(example2):
     with pytest.raises(ValueError, match="plan: 1 lanes are not allowed; must be 5"):
-        ec.predict(ec.schemes.any_k([55], 50), example2)
+        ec.predict_jobs(ec.schemes.any_k([55], 50), example2)
 
 
 def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
@@ -114,9 +114,9 @@ def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
 def test_an_unstable_stream_that_is_sampled_has_no_delay_and_no_warning():
     times = {"times": np.random.default_rng(1).exponential(1e-3, 200).tolist()}
     workers = [ec.Worker(name, mean=1e-3, std=1e-3, link=0.01, law="trace", parameters=times) for name in "a"]
-    job = ec.Job(critical=50, redundancy=1.1, iterations=10, arrivals=ec.Arrivals.poisson(2000.0))
+    job = ec.Workload(critical=50, redundancy=1.1, iterations=10, arrivals=ec.Arrivals.poisson(2000.0))
     crowded = ec.Profile(job, workers)
-    found = ec.predict(ec.schemes.any_k(ec.split_rows(crowded).counts, 50), crowded)
+    found = ec.predict_jobs(ec.schemes.any_k(ec.split_rows(crowded).counts, 50), crowded)
     assert found.method == "sampled"
     assert not found.stable
     assert not np.isfinite(found.delay)

@@ -20,8 +20,8 @@ def test_recoding_scales_both_moments_and_leaves_links(example2):
     np.testing.assert_allclose(coded.speeds.mean, example2.speeds.mean / 2)
     np.testing.assert_allclose(coded.speeds.std, example2.speeds.std / 2)
     np.testing.assert_array_equal(coded.speeds.link, example2.speeds.link)
-    assert coded.job.tasks == 120
-    assert coded.job.operations == pytest.approx(2827440 / 2)
+    assert coded.workload.tasks == 120
+    assert coded.workload.operations == pytest.approx(2827440 / 2)
 
 
 def test_a_profile_recoded_to_its_own_code_is_itself(example2):
@@ -54,7 +54,7 @@ def test_the_best_code_has_the_least_exact_delay(example2):
     for code in grid:
         coded = recode(example2, code)
         plan = ec.schemes.any_k(ec.split_rows(coded, tasks=code.tasks).counts, code.critical)
-        delays.append(ec.predict(plan, coded).delay)
+        delays.append(ec.predict_jobs(plan, coded).delay)
     assert trials[0].prediction.delay == pytest.approx(min(delays))
     assert [t.prediction.delay for t in trials] == sorted(t.prediction.delay for t in trials)
 
@@ -75,7 +75,7 @@ def test_the_default_grid_holds_the_profile_s_own_code(example2):
 
 
 def test_unstable_codes_come_last(example2):
-    trials = best_code(example2.with_job(arrivals=ec.Arrivals.poisson(0.025)), code_grid([50], [1.0, 1.1, 1.3]))
+    trials = best_code(example2.with_workload(arrivals=ec.Arrivals.poisson(0.025)), code_grid([50], [1.0, 1.1, 1.3]))
     assert [t.prediction.stable for t in trials] == [True, True, False]
     assert trials[-1].code.tasks == 50
 

@@ -2,12 +2,12 @@
 
 >>> import echelon as ec
 >>> workers = [ec.Worker("fast", mean=0.1, std=0.1), ec.Worker("slow", mean=0.3, std=0.3, link=0.05)]
->>> job = ec.Job(critical=10, redundancy=1.2, iterations=5, arrivals=ec.Arrivals.poisson(0.1))
+>>> job = ec.Workload(critical=10, redundancy=1.2, iterations=5, arrivals=ec.Arrivals.poisson(0.1))
 >>> profile = ec.Profile(job, workers)
 >>> split = ec.split_rows(profile)
 >>> split.counts.tolist()
 [9, 3]
->>> round(ec.predict(ec.schemes.any_k(split.counts, job.critical), profile).delay, 2)
+>>> round(ec.predict_jobs(ec.schemes.any_k(split.counts, job.critical), profile).delay, 2)
 5.46
 """
 
@@ -48,12 +48,19 @@ if TYPE_CHECKING:
     from echelon.optimise import DesignSearch, optimise_multi_message
     from echelon.plan import Plan, Slot, Task
     from echelon.pool import add_until_stable
-    from echelon.prediction import CompletionPrediction, Prediction, plan_law, predict
+    from echelon.prediction import PredictedJobs, PredictedRounds, plan_law, predict_jobs, predict_rounds
     from echelon.products import MatmulStream
-    from echelon.profile import Arrivals, Costs, Job, Profile, Speeds, Worker
+    from echelon.profile import Arrivals, Costs, Profile, Speeds, Worker, Workload
     from echelon.schemes import split_rows
-    from echelon.simulation import ChainResult, CompletionResult, StreamResult, simulate_chain, simulate_law
-    from echelon.simulation.simulate import simulate
+    from echelon.simulation import (
+        ChainResult,
+        SimulatedJobs,
+        SimulatedRounds,
+        simulate_chain,
+        simulate_jobs,
+        simulate_law,
+        simulate_rounds,
+    )
     from echelon.splits import Split
     from echelon.stream import Delivery, Handle, JobFailed, Observer, Stream
     from echelon.tune import algorithm1, best_code, code_grid
@@ -77,11 +84,11 @@ _NAMES = {
     "optimise": "DesignSearch optimise_multi_message",
     "plan": "Plan Slot Task",
     "pool": "add_until_stable",
-    "prediction": "CompletionPrediction Prediction plan_law predict",
+    "prediction": "PredictedRounds PredictedJobs plan_law predict_jobs predict_rounds",
     "products": "MatmulStream",
-    "profile": "Arrivals Costs Job Profile Speeds Worker",
+    "profile": "Arrivals Costs Profile Speeds Worker Workload",
     "schemes": "split_rows",
-    "simulation": "ChainResult CompletionResult StreamResult simulate simulate_chain simulate_law",
+    "simulation": "ChainResult SimulatedJobs SimulatedRounds simulate_chain simulate_jobs simulate_law simulate_rounds",
     "splits": "Split",
     "stream": "Delivery Handle JobFailed Observer Stream",
     "tune": "algorithm1 best_code code_grid",
@@ -102,13 +109,13 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Advice", "ArgumentError", "Arrivals", "BlockJob", "ChainResult", "ChainSearch", "ClusterError",
-    "CompletionPrediction", "CompletionResult", "CorruptMessages", "Costs", "Delivery", "DesignSearch",
-    "EchelonError", "Handle", "Job", "JobFailed", "JournalError", "LinearJob", "MatmulStream", "NoClosedForm",
-    "NotDecodable", "Observer", "Plan", "Prediction", "Profile", "ProfileError", "Slot", "SpeedEstimator",
-    "Speeds", "Split", "Stream", "StreamResult", "SumJob", "Task", "Worker", "add_until_stable", "advise",
-    "algorithm1", "best_code", "blocks", "clusters", "code_grid", "codes", "delays", "jobs", "linear_operator",
-    "master", "optimise_chain", "optimise_multi_message", "plan_law", "predict", "products", "read_profile",
-    "schemes", "simulate", "simulate_chain", "simulate_law", "simulation", "split_rows", "splits", "stragglers",
-    "theory", "write_profile",
+    "Advice", "ArgumentError", "Arrivals", "BlockJob", "ChainResult", "ChainSearch", "ClusterError", "CorruptMessages",
+    "Costs", "Delivery", "DesignSearch", "EchelonError", "Handle", "JobFailed", "JournalError", "LinearJob",
+    "MatmulStream", "NoClosedForm", "NotDecodable", "Observer", "Plan", "PredictedJobs", "PredictedRounds", "Profile",
+    "ProfileError", "SimulatedJobs", "SimulatedRounds", "Slot", "SpeedEstimator", "Speeds", "Split", "Stream", "SumJob",
+    "Task", "Worker", "Workload", "add_until_stable", "advise", "algorithm1", "best_code", "blocks", "clusters",
+    "code_grid", "codes", "delays", "jobs", "linear_operator", "master", "optimise_chain", "optimise_multi_message",
+    "plan_law", "predict_jobs", "predict_rounds", "products", "read_profile", "schemes", "simulate_chain",
+    "simulate_jobs", "simulate_law", "simulate_rounds", "simulation", "split_rows", "splits", "stragglers", "theory",
+    "write_profile",
 ]  # fmt: skip

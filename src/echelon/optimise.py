@@ -14,7 +14,7 @@ from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
 from echelon.schemes import CodedPlan, multi_message
 from echelon.schemes.multi_message import MOST_WORKERS
-from echelon.simulation import CompletionResult, complete
+from echelon.simulation import SimulatedRounds, simulate_rounds
 
 STAGES = ((500, 0.1), (4_000, 0.1), (30_000, 0.0))  # rounds, and which share of the designs goes on; one at least
 RESCORED_ROUNDS = 100_000
@@ -61,8 +61,8 @@ class DesignSearch:
     """
 
     design: Design
-    score: CompletionResult
-    finalists: tuple[tuple[Design, CompletionResult], ...]
+    score: SimulatedRounds
+    finalists: tuple[tuple[Design, SimulatedRounds], ...]
     tried: int
 
 
@@ -102,7 +102,7 @@ def optimise_multi_message(
     if len(designs) > MOST_DESIGNS:
         raise ArgumentError(f"max_orders: {max_orders} makes more than {MOST_DESIGNS} designs; must be less")
     search = _Search(laws, most, message_cost, progress, designs)
-    scored: list[tuple[Design, CompletionResult]] = []
+    scored: list[tuple[Design, SimulatedRounds]] = []
     for stage, (rounds, share) in enumerate(STAGES):
         scored = search.screen(designs, rounds, seed + stage)
         designs = [design for design, _ in scored[: max(_FEW, round(share * len(scored)))]]
@@ -129,10 +129,10 @@ class _Search:
             self._all += going_on
             going_on = min(going_on, max(_FEW, round(share * going_on)))
 
-    def score(self, design: Design, rounds: int, seed: int) -> CompletionResult:
-        return complete(design.plan, self._laws, rounds=rounds, seed=seed)
+    def score(self, design: Design, rounds: int, seed: int) -> SimulatedRounds:
+        return simulate_rounds(design.plan, self._laws, rounds=rounds, seed=seed)
 
-    def screen(self, designs: list[Design], rounds: int, seed: int) -> list[tuple[Design, CompletionResult]]:
+    def screen(self, designs: list[Design], rounds: int, seed: int) -> list[tuple[Design, SimulatedRounds]]:
         """Return designs and scores on the same draws, best first; those with too many messages are left out."""
         scored = []
         for design in designs:

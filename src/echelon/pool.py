@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from echelon.delays import task_laws
 from echelon.errors import ArgumentError
-from echelon.prediction import Prediction, predict
+from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Worker
 from echelon.schemes import any_k, split_rows
 
@@ -22,7 +22,7 @@ class Enlarged:
     profile: Profile
     added: tuple[str, ...]
     stable: bool
-    prediction: Prediction
+    prediction: PredictedJobs
     useless: tuple[str, ...]
 
 
@@ -39,8 +39,8 @@ def add_until_stable(
     Under Theorem 2 a worker with c + gamma c^2 >= theta is not considered (stream, Remark 2), and under no rule is
     one added that does not shorten the service. Workers that help only together are not found.
 
-    >>> from echelon.profile import Arrivals, Job
-    >>> job = Job(critical=4, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(0.4))
+    >>> from echelon.profile import Arrivals, Workload
+    >>> job = Workload(critical=4, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(0.4))
     >>> slow = Profile(job, [Worker("a", mean=1, std=1)])
     >>> add_until_stable(slow, [Worker("far", mean=1, std=1, link=99), Worker("near", mean=1, std=1)]).added
     ('near',)
@@ -51,12 +51,12 @@ def add_until_stable(
             raise ArgumentError(f"pool: {name!r} names {times} workers of the profile and the pool; names must differ")
     added: list[str] = []
 
-    def outlook(some: Profile) -> tuple[Prediction, float]:
+    def outlook(some: Profile) -> tuple[PredictedJobs, float]:
         laws = task_laws(some)
         theta = split_rows(some, "theorem2", tasks=tasks).theta
         assert theta is not None
         split = split_rows(some, rule, tasks=tasks, purge=purge, laws=laws)
-        return predict(any_k(split.counts, some.job.critical), some, purge=purge, laws=laws), theta
+        return predict_jobs(any_k(split.counts, some.workload.critical), some, purge=purge, laws=laws), theta
 
     prediction, theta = outlook(profile)
     while not prediction.stable:
@@ -74,4 +74,4 @@ def add_until_stable(
 
 
 def _level(profile: Profile, worker: Worker) -> float:
-    return worker.link + profile.job.gamma * worker.link**2
+    return worker.link + profile.workload.gamma * worker.link**2

@@ -15,7 +15,6 @@ narrower than they should be, and where a moment is infinite the delay is said t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -27,7 +26,7 @@ from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.schemes import CodedPlan
 from echelon.seeds import generators
-from echelon.simulation import CONFIDENCE, RoundSampler, complete, simulate_stream
+from echelon.simulation import CONFIDENCE, RoundSampler, simulate_jobs, simulate_rounds
 from echelon.simulation.rounds import checked_links
 from echelon.simulation.spans import complete_by_span
 from echelon.theory import TabulatedCdf, completion_law, has_completion_law, iteration_law, queue_delay, service_moments
@@ -40,7 +39,7 @@ _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class PredictedJobs:
     """Moments of an iteration and of a job's service, and the mean delay from arrival to delivery.
 
     method: how the iteration was found, "exact" or "sampled".
@@ -87,7 +86,7 @@ def plan_law(
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionPrediction:
+class PredictedRounds:
     """What to expect of a round.
 
     mean, std: of its completion time; error: of the mean, from quadrature, or a half-width at 99 %.
@@ -102,53 +101,13 @@ class CompletionPrediction:
     law: TabulatedCdf | None
 
 
-@overload
-def predict(
-    plan: Plan,
-    workers: Profile,
-    *,
-    purge: bool = ...,
-    laws: Delay | Sequence[Delay] | None = ...,
-    seed: int = ...,
-) -> Prediction: ...
-
-
-@overload
-def predict(
-    plan: Plan,
-    workers: Delay | Sequence[Delay],
-    *,
-    links: FloatArray | Sequence[float] | None = ...,
-    seed: int = ...,
-) -> CompletionPrediction: ...
-
-
-def predict(plan: Plan, workers: Any, **options: Any) -> Prediction | CompletionPrediction:
-    """Return what to expect of a plan: of every job of a profile, or of a single round under given laws.
-
-    With a profile see `predict_jobs` for the options and what comes back; with a delay law, or one a worker, see
-    `predict_round`.
-
-    >>> from echelon.delays import RoundPace, ShiftedExponential
-    >>> from echelon.schemes import lagrange
-    >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
-    >>> round(predict(lagrange(workers=40, load=10), law).mean, 4)
-    0.2897
-    """
-    return (
-        predict_jobs(plan, workers, **options)
-        if isinstance(workers, Profile)
-        else predict_round(plan, workers, **options)
-    )
-
-
-def predict_round(
+def predict_rounds(
     plan: Plan,
     laws: Delay | Sequence[Delay],
     *,
     links: FloatArray | Sequence[float] | None = None,
     seed: int = 1,
-) -> CompletionPrediction:
+) -> PredictedRounds:
     """Return the completion time of a round: exact where `completion_law` knows it, else over simulated rounds.
 
     Where fewer rows than a slot's threshold may do, rounds are gone through message by message, and there are fewer.
@@ -157,14 +116,14 @@ def predict_round(
     delays = checked_links(np.zeros(len(chosen)) if links is None else links, len(chosen))
     if has_completion_law(plan, chosen):
         law = completion_law(plan, chosen, delays)
-        return CompletionPrediction(law.mean, max(law.second - law.mean**2, 0.0) ** 0.5, law.error, "exact", law)
+        return PredictedRounds(law.mean, max(law.second - law.mean**2, 0.0) ** 0.5, law.error, "exact", law)
     independent = all(law.independent_rounds for law in chosen)
     if isinstance(plan, CodedPlan) and independent and not all(slot.counting for slot in plan.slots):
         times = complete_by_span(plan, chosen, delays, SPAN_ROUNDS, generators(seed)[1])
         error = _Z * float(times.std(ddof=1)) / SPAN_ROUNDS**0.5
-        return CompletionPrediction(float(times.mean()), float(times.std()), error, "sampled", None)
-    seen = complete(plan, chosen, rounds=SAMPLED_ROUNDS, seed=seed, links=delays)
-    return CompletionPrediction(seen.mean, float(seen.times.std()), _Z * seen.error, "sampled", None)
+        return PredictedRounds(float(times.mean()), float(times.std()), error, "sampled", None)
+    seen = simulate_rounds(plan, chosen, rounds=SAMPLED_ROUNDS, seed=seed, links=delays)
+    return PredictedRounds(seen.mean, float(seen.times.std()), _Z * seen.error, "sampled", None)
 
 
 def predict_jobs(
@@ -174,14 +133,14 @@ def predict_jobs(
     purge: bool = True,
     laws: Delay | Sequence[Delay] | None = None,
     seed: int = 1,
-) -> Prediction:
+) -> PredictedJobs:
     """Return what to expect of every job of the profile when its iterations run `plan`.
 
     `laws` takes the place of the task laws that the profile names; `seed` matters where sampling is needed.
 
-    >>> from echelon.profile import Arrivals, Job, Worker
+    >>> from echelon.profile import Arrivals, Workload, Worker
     >>> from echelon.schemes import any_k
-    >>> job = Job(critical=1, redundancy=2.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    >>> job = Workload(critical=1, redundancy=2.0, iterations=1, arrivals=Arrivals.poisson(1.0))
     >>> pair = Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=1, std=1)])
     >>> round(predict_jobs(any_k([1, 1], critical=1), pair).delay, 6)   # M/M/1 with rates 1 and 2
     1.0
@@ -194,10 +153,10 @@ def predict_jobs(
         moments = _Moments(law.mean, law.second, law.error, bounds=np.array([law.error, law.second_error]))
     else:
         moments = _sampled(plan, profile, purge, chosen, seed)
-    service_mean, service_second = service_moments(moments.mean, moments.second, profile.job.iterations)
-    queue = queue_delay(profile.job.arrivals, service_mean, service_second)
+    service_mean, service_second = service_moments(moments.mean, moments.second, profile.workload.iterations)
+    queue = queue_delay(profile.workload.arrivals, service_mean, service_second)
     independent = _independent(plan, chosen)
-    if queue.stable and (profile.job.arrivals.times or not independent):
+    if queue.stable and (profile.workload.arrivals.times or not independent):
         delay, error, formula = _streams(plan, profile, purge, chosen, seed, service_mean)
         how = "sampled"
     elif queue.exact:
@@ -205,7 +164,7 @@ def predict_jobs(
         error = moments.spread_of(_slopes(profile, moments.mean, moments.second))
     else:
         delay, how, formula, error = queue.mean, "approximate", queue.formula, float("nan")
-    return Prediction(
+    return PredictedJobs(
         iteration_mean=moments.mean,
         iteration_second=moments.second,
         iteration_error=moments.error,
@@ -252,7 +211,7 @@ def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
     """Return the derivatives of the delay by the two moments of an iteration; inf at the edge of stability."""
 
     def delay(mean: float, second: float) -> float:
-        return queue_delay(profile.job.arrivals, *service_moments(mean, second, profile.job.iterations)).mean
+        return queue_delay(profile.workload.arrivals, *service_moments(mean, second, profile.workload.iterations)).mean
 
     step = 1e-6
     rises = np.array(
@@ -295,11 +254,9 @@ def _streams(
     A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
     streams are still too short, and no interval is claimed.
     """
-    wanted = int(8 / (1 - service_mean / profile.job.arrivals.mean) ** 2)
+    wanted = int(8 / (1 - service_mean / profile.workload.arrivals.mean) ** 2)
     jobs = min(max(wanted, 300), _STREAM_JOBS)
-    seen = simulate_stream(
-        plan, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, purge=purge, warmup=jobs, laws=laws
-    )
+    seen = simulate_jobs(plan, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, purge=purge, warmup=jobs, laws=laws)
     if wanted > _STREAM_JOBS:
         return seen.delay.mean, float("nan"), "simulated streams, too short for so high a load"
     return seen.delay.mean, seen.delay.high - seen.delay.mean, "simulated streams"

@@ -100,13 +100,13 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Workload:
     """What every job of the stream needs: K results an iteration, Omega, I iterations, and how jobs arrive.
 
     `operations` is the work C of one task, needed where workers state a rate. `gamma` weighs the second
     moment in the paper's metric E[T] + gamma E[T^2] and carries 1/time.
 
-    >>> Job(critical=50, redundancy=1.1, iterations=50, arrivals=Arrivals.poisson(0.01)).tasks
+    >>> Workload(critical=50, redundancy=1.1, iterations=50, arrivals=Arrivals.poisson(0.01)).tasks
     55
     """
 
@@ -189,15 +189,15 @@ class Costs:
 
 @dataclass(frozen=True)
 class Profile:
-    """A job description and the workers that serve it.
+    """What every job needs and the workers that serve it.
 
     >>> workers = [Worker("a", mean=1.0, std=1.0), Worker("b", rate=2.0, link=0.1)]
-    >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1), operations=6)
-    >>> Profile(job, workers).speeds.mean.tolist()
+    >>> workload = Workload(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1), operations=6)
+    >>> Profile(workload, workers).speeds.mean.tolist()
     [1.0, 3.0]
     """
 
-    job: Job
+    workload: Workload
     workers: Sequence[Worker]
     source: str = field(default="profile", compare=False)
     costs: Costs = field(default_factory=Costs)
@@ -214,9 +214,9 @@ class Profile:
                     f"worker[{seen[worker.name] + 1}] too; names must differ"
                 )
             seen[worker.name] = i
-            if worker.rate is not None and self.job.operations is None:
+            if worker.rate is not None and self.workload.operations is None:
                 raise ProfileError(
-                    f"{self.source}: job.operations: missing; worker[{i + 1}] states a rate, so the work of "
+                    f"{self.source}: workload.operations: missing; worker[{i + 1}] states a rate, so the work of "
                     "one task is needed, a finite number > 0"
                 )
             try:
@@ -236,18 +236,18 @@ class Profile:
             assert worker.mean is not None
             assert worker.std is not None
             return worker.mean, worker.std
-        assert self.job.operations is not None
+        assert self.workload.operations is not None
         # stream, note 2: Exp(mu/C) is a rate, so the mean task time is C/mu
-        return (self.job.operations / worker.rate,) * 2
+        return (self.workload.operations / worker.rate,) * 2
 
     @property
     def names(self) -> list[str]:
         """Names of the workers, in order."""
         return [worker.name for worker in self.workers]
 
-    def with_job(self, **changes: Any) -> "Profile":
-        """Return the same workers with a job that differs in the given fields."""
-        return replace(self, job=replace(self.job, **changes))
+    def with_workload(self, **changes: Any) -> "Profile":
+        """Return the same workers with a workload that differs in the given fields."""
+        return replace(self, workload=replace(self.workload, **changes))
 
     def with_law(self, law: str) -> "Profile":
         """Return the same profile with one law of task times for all workers, and no parameters of it."""
@@ -255,7 +255,7 @@ class Profile:
         return replace(self, workers=workers)
 
     def with_speeds(self, speeds: Speeds) -> "Profile":
-        """Return the same job and names with other means, deviations and links."""
+        """Return the same workload and names with other means, deviations and links."""
         if len(speeds) != len(self.workers):
             raise ArgumentError(f"speeds: {len(speeds)} workers are not allowed; must be {len(self.workers)}")
         columns = zip(self.workers, speeds.mean, speeds.std, speeds.link, strict=True)
@@ -268,13 +268,13 @@ class Profile:
     def scaled(self, factor: float) -> "Profile":
         """Return the same profile with all times, those between jobs included, multiplied by a factor.
 
-        >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1))
-        >>> small = Profile(job, [Worker("a", mean=1.0, std=1.0, link=0.5)]).scaled(0.1)
-        >>> small.speeds.mean.tolist(), round(small.job.arrivals.rate, 9)
+        >>> workload = Workload(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1))
+        >>> small = Profile(workload, [Worker("a", mean=1.0, std=1.0, link=0.5)]).scaled(0.1)
+        >>> small.speeds.mean.tolist(), round(small.workload.arrivals.rate, 9)
         ([0.1], 1.0)
         """
         checks.number("factor", factor, above=0)
-        speeds, arrivals = self.speeds, self.job.arrivals
+        speeds, arrivals = self.speeds, self.workload.arrivals
         gaps = Arrivals(
             mean=factor * arrivals.mean,
             second=factor**2 * arrivals.second,
@@ -288,4 +288,4 @@ class Profile:
             bandwidth=self.costs.bandwidth / factor,
             combining=factor * self.costs.combining,
         )
-        return replace(slower, job=replace(self.job, arrivals=gaps, operations=None), costs=costs)
+        return replace(slower, workload=replace(self.workload, arrivals=gaps, operations=None), costs=costs)

@@ -1,6 +1,6 @@
 """Profiles as TOML text: `parse` with an error that names the key, and `write` that `parse` reads back.
 
-[job]
+[workload]
 critical = 50          # K: results needed an iteration
 redundancy = 1.1       # Omega
 operations = 2827440   # C: work of one task (only with `rate`)
@@ -29,11 +29,11 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from echelon.errors import ArgumentError, ProfileError
-from echelon.profile import Arrivals, Costs, Job, Profile, Worker
+from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
 
 _T = TypeVar("_T")
 
-_JOB_KEYS = ("critical", "redundancy", "operations", "iterations", "arrivals", "interarrival", "gamma")
+_WORKLOAD_KEYS = ("critical", "redundancy", "operations", "iterations", "arrivals", "interarrival", "gamma")
 _COST_KEYS = ("message", "round", "bandwidth", "combining")
 _WORKER_KEYS = ("name", "rate", "mean", "std", "link", "law", "parameters")
 
@@ -41,7 +41,7 @@ _WORKER_KEYS = ("name", "rate", "mean", "std", "link", "law", "parameters")
 def parse(text: str, source: str = "profile") -> Profile:
     """Return the profile that a TOML text describes; `source` is named in errors.
 
-    >>> parse("[job]", "x.toml")
+    >>> parse("[workload]", "x.toml")
     Traceback (most recent call last):
     ...
     echelon.errors.ProfileError: x.toml: worker: missing; must be one [[worker]] table a worker
@@ -50,35 +50,35 @@ def parse(text: str, source: str = "profile") -> Profile:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{source}: not valid TOML: {error}") from None
-    _known(document, ("job", "worker", "costs"), source, "")
-    for key, kind in (("job", "a [job] table"), ("worker", "one [[worker]] table a worker")):
+    _known(document, ("workload", "worker", "costs"), source, "")
+    for key, kind in (("workload", "a [workload] table"), ("worker", "one [[worker]] table a worker")):
         if key not in document:
             raise ProfileError(f"{source}: {key}: missing; must be {kind}")
-    if not isinstance(document["job"], dict):
-        raise ProfileError(f"{source}: job: must be a [job] table")
+    if not isinstance(document["workload"], dict):
+        raise ProfileError(f"{source}: workload: must be a [workload] table")
     tables = document["worker"]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ProfileError(f"{source}: worker: must be one [[worker]] table a worker")
-    job = _job(document["job"], source)
+    workload = _workload(document["workload"], source)
     workers = tuple(_worker(table, f"worker[{i + 1}]", source) for i, table in enumerate(tables))
-    return Profile(job, workers, source, _costs(document.get("costs", {}), source))
+    return Profile(workload, workers, source, _costs(document.get("costs", {}), source))
 
 
 def write(profile: Profile) -> str:
     """Return TOML text that `parse` reads back as an equal profile."""
-    job = profile.job
-    head: dict[str, Any] = {"critical": job.critical, "redundancy": job.redundancy}
-    if job.operations is not None:
-        head["operations"] = job.operations
-    head["iterations"] = job.iterations
-    if job.arrivals.poisson_process:
-        head["arrivals"] = job.arrivals.rate
-    elif job.arrivals.times:
-        head["interarrival"] = {"times": list(job.arrivals.times)}
+    workload = profile.workload
+    head: dict[str, Any] = {"critical": workload.critical, "redundancy": workload.redundancy}
+    if workload.operations is not None:
+        head["operations"] = workload.operations
+    head["iterations"] = workload.iterations
+    if workload.arrivals.poisson_process:
+        head["arrivals"] = workload.arrivals.rate
+    elif workload.arrivals.times:
+        head["interarrival"] = {"times": list(workload.arrivals.times)}
     else:
-        head["interarrival"] = {"mean": job.arrivals.mean, "second": job.arrivals.second}
-    head["gamma"] = job.gamma
-    blocks = ["[job]\n" + _lines(head)]
+        head["interarrival"] = {"mean": workload.arrivals.mean, "second": workload.arrivals.second}
+    head["gamma"] = workload.gamma
+    blocks = ["[workload]\n" + _lines(head)]
     for worker in profile.workers:
         table: dict[str, Any] = {"name": worker.name}
         if worker.rate is None:
@@ -97,21 +97,21 @@ def write(profile: Profile) -> str:
     return "\n".join(blocks)
 
 
-def _job(table: Mapping[str, Any], source: str) -> Job:
-    _known(table, _JOB_KEYS, source, "job.")
-    _needed(table, ("critical", "redundancy", "iterations"), source, "job.")
+def _workload(table: Mapping[str, Any], source: str) -> Workload:
+    _known(table, _WORKLOAD_KEYS, source, "workload.")
+    _needed(table, ("critical", "redundancy", "iterations"), source, "workload.")
     if ("arrivals" in table) == ("interarrival" in table):
         said = "given beside interarrival" if "arrivals" in table else "missing"
         raise ProfileError(
-            f"{source}: job.arrivals: {said}; must be given, jobs a second, or else "
+            f"{source}: workload.arrivals: {said}; must be given, jobs a second, or else "
             "interarrival = { mean = …, second = … }"
         )
     if "arrivals" in table:
-        arrivals = _named(lambda: Arrivals.poisson(table["arrivals"]), source, "job.")
+        arrivals = _named(lambda: Arrivals.poisson(table["arrivals"]), source, "workload.")
     else:
         arrivals = _interarrival(table["interarrival"], source)
-    plain = {key: table[key] for key in _JOB_KEYS if key in table and "arrival" not in key}
-    return _named(lambda: Job(arrivals=arrivals, **plain), source, "job.")
+    plain = {key: table[key] for key in _WORKLOAD_KEYS if key in table and "arrival" not in key}
+    return _named(lambda: Workload(arrivals=arrivals, **plain), source, "workload.")
 
 
 def _costs(table: Any, source: str) -> Costs:
@@ -122,9 +122,9 @@ def _costs(table: Any, source: str) -> Costs:
 
 
 def _interarrival(table: Any, source: str) -> Arrivals:
-    where = "job.interarrival."
+    where = "workload.interarrival."
     if not isinstance(table, dict):
-        raise ProfileError(f"{source}: job.interarrival: must be {{ mean = …, second = … }} or {{ times = […] }}")
+        raise ProfileError(f"{source}: workload.interarrival: must be {{ mean = …, second = … }} or {{ times = […] }}")
     if "times" in table:
         _known(table, ("times",), source, where)
         return _named(lambda: Arrivals.recorded(table["times"]), source, where)

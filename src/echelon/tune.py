@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from echelon import checks
 from echelon.errors import ArgumentError
-from echelon.prediction import Prediction, predict
+from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Speeds
 from echelon.schemes import any_k, split_rows
 from echelon.splits import Split, theorem2
@@ -69,7 +69,7 @@ class Trial:
     profile: Profile
     split: Split
     mismatch: float
-    prediction: Prediction | None
+    prediction: PredictedJobs | None
 
 
 def recode(profile: Profile, code: CodeShape, cost: CostModel = fixed_work) -> Profile:
@@ -77,11 +77,11 @@ def recode(profile: Profile, code: CodeShape, cost: CostModel = fixed_work) -> P
 
     Task times scale with the work of a task, both moments alike (stream, Assumption 1); links stay.
     """
-    factor = cost(code.critical, code.tasks) / cost(profile.job.critical, profile.job.tasks)
+    factor = cost(code.critical, code.tasks) / cost(profile.workload.critical, profile.workload.tasks)
     speeds = profile.speeds
     scaled = Speeds(speeds.mean * factor, speeds.std * factor, speeds.link)
-    operations = None if profile.job.operations is None else profile.job.operations * factor
-    return profile.with_speeds(scaled).with_job(
+    operations = None if profile.workload.operations is None else profile.workload.operations * factor
+    return profile.with_speeds(scaled).with_workload(
         critical=code.critical, redundancy=code.redundancy, operations=operations
     )
 
@@ -94,8 +94,8 @@ def algorithm1(profile: Profile, grid: Sequence[CodeShape], *, cost: CostModel =
     trials = []
     for code in _some(grid):
         coded = recode(profile, code, cost)
-        split = theorem2(coded.speeds, code.tasks, coded.job.gamma)
-        uneven = mismatch(metric(coded.speeds, split.counts, coded.job.gamma))
+        split = theorem2(coded.speeds, code.tasks, coded.workload.gamma)
+        uneven = mismatch(metric(coded.speeds, split.counts, coded.workload.gamma))
         trials.append(Trial(code, coded, split, uneven, None))
     return sorted(trials, key=lambda trial: trial.mismatch)
 
@@ -111,15 +111,15 @@ def best_code(
 ) -> list[Trial]:
     """Return the codes, smallest mean delay first; unstable ones come last, by their service time.
 
-    Each trial's `Prediction` says whether its delay is exact.
+    Each trial's `PredictedJobs` says whether its delay is exact.
     """
     grid = _some(grid)
     trials = []
     for i, code in enumerate(grid):
         coded = recode(profile, code, cost)
         split = split_rows(coded, rule, tasks=code.tasks, purge=purge)
-        uneven = mismatch(metric(coded.speeds, split.counts, coded.job.gamma))
-        seen = predict(any_k(split.counts, code.critical), coded, purge=purge)
+        uneven = mismatch(metric(coded.speeds, split.counts, coded.workload.gamma))
+        seen = predict_jobs(any_k(split.counts, code.critical), coded, purge=purge)
         trials.append(Trial(code, coded, split, uneven, seen))
         if progress is not None:
             progress(i + 1, len(grid))
@@ -139,7 +139,7 @@ def _some(grid: Sequence[CodeShape]) -> list[CodeShape]:
 
 def default_grid(profile: Profile) -> list[CodeShape]:
     """Return codes around the profile's own: K from a quarter to four times, Omega from 1 to 1.6."""
-    k = profile.job.critical
+    k = profile.workload.critical
     criticals = sorted({max(1, round(k * 2 ** (i / 2))) for i in range(-4, 5)})
-    redundancies = {1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, profile.job.redundancy}
+    redundancies = {1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, profile.workload.redundancy}
     return code_grid(criticals, sorted(redundancies))

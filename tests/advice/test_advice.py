@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from echelon import ArgumentError, advise, predict, simulate
+from echelon import ArgumentError, advise, predict_jobs, simulate_rounds
 from echelon.advice import STRATEGIES, Advice
 from echelon.advice.handling import handling, of_codes
 from echelon.advice.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.delays import Deterministic, Exponential, GilbertElliott, RoundPace, Straggler, task_laws
 from echelon.profile import Arrivals
 from echelon.schemes import BlockPlan, CodedPlan, any_k, pull
-from echelon.simulation.stream import Interval
+from echelon.simulation.simulated_jobs import Interval
 from tests.advice.clusters import cluster, named
 
 
 def test_rehearsed_iterations_are_those_that_the_exact_law_predicts():
     profile, plan = cluster([0.05, 0.1, 0.2], std=1.0, link=0.02), any_k([4, 4, 4], critical=12)
-    exact = predict(plan, profile).iteration_mean
+    exact = predict_jobs(plan, profile).iteration_mean
     within = 0
     for seed in range(5):
         (times,) = Rehearsal(task_laws(profile), profile.speeds.link, rounds=4000, seed=seed).times([Rehearsed(plan)])
@@ -26,13 +26,13 @@ def test_rehearsed_iterations_are_those_that_the_exact_law_predicts():
 
 def test_what_has_an_exact_law_is_predicted_by_it_and_the_rest_sampled():
     profile = cluster([0.05, 0.1, 0.2], std=1.0, link=0.02, round=0.5, bandwidth=1e12)
-    profile = profile.with_job(arrivals=Arrivals.poisson(0.05))
+    profile = profile.with_workload(arrivals=Arrivals.poisson(0.05))
     advice = named(advise(profile))
     uniform = advice["uncoded, uniform"]
-    expected = predict(any_k([4, 4, 4], critical=12), profile)
+    expected = predict_jobs(any_k([4, 4, 4], critical=12), profile)
     assert (uniform.method, uniform.gain) == ("exact", 0.0)
     assert uniform.iteration == pytest.approx(expected.iteration_mean + 0.5, rel=1e-9)
-    assert expected.delay + 0.5 * profile.job.iterations < uniform.delay < np.inf  # it waits for longer ones, too
+    assert expected.delay + 0.5 * profile.workload.iterations < uniform.delay < np.inf  # it waits for longer ones, too
     assert {one.method for one in advice.values()} == {"exact", "sampled"}
     sent = named(advise(profile, bytes_per_message=1.0))  # a message takes time of its own, or it may
     assert sent["uncoded, uniform"].method == "sampled"
@@ -79,7 +79,7 @@ def test_bursts_are_followed_from_round_to_round():
     law = GilbertElliott(base=Exponential(rate=1.0), enter=0.05, leave=0.3, slowdown=10.0)
     profile = cluster([1.0] * 4, std=1.0)
     found = named(advise(profile, laws=law))["uncoded, uniform"]
-    seen = simulate(any_k([3, 3, 3, 3], 12), law, rounds=40_000)
+    seen = simulate_rounds(any_k([3, 3, 3, 3], 12), law, rounds=40_000)
     assert abs(found.iteration - seen.mean) < found.error + 2.6 * seen.error
 
 
@@ -176,7 +176,7 @@ def test_plans_without_their_codes_take_the_times_of_those_with_them_and_are_han
         for strategy in strategies(profile, task_laws(profile), 100):
             if strategy.load is not None:
                 plans = strategy.lighter(), strategy.plan()
-                light, whole = (simulate(plan, Exponential(rate=1.0), rounds=300) for plan in plans)
+                light, whole = (simulate_rounds(plan, Exponential(rate=1.0), rounds=300) for plan in plans)
                 np.testing.assert_allclose(light.times, whole.times, err_msg=f"{work}: {strategy.name}")
                 told, seen = handling(strategy, 12), of_codes(plans[1], plans[1], 12)
                 assert (told.decoded, told.held, told.encoded) == pytest.approx(

@@ -59,14 +59,14 @@ def test_designs_need_a_part_for_every_worker():
 def test_repetition_takes_the_last_of_the_quickest_of_each_group():
     """Groups of two with sums of four parts: the quicker takes Exp(1/2), the later of two such groups 3 s."""
     plan = plans(cluster([1.0] * 4, std=1.0, critical=8))["fractional repetition, groups of 2"]
-    seen = ec.simulate(plan, Exponential(rate=1.0), rounds=200_000, seed=2)
+    seen = ec.simulate_rounds(plan, Exponential(rate=1.0), rounds=200_000, seed=2)
     assert seen.interval.low < 3.0 < seen.interval.high
 
 
 def test_one_message_each_takes_the_order_statistic_that_is_enough():
     """Any three of four workers with four parts each: the third of four exponential times, 4 (1/4 + 1/3 + 1/2)."""
     plan = plans(cluster([1.0] * 4, std=1.0, critical=8))["multi-message, 2 chunks each, clusters of 4, order 2"]
-    seen = ec.simulate(plan, Exponential(rate=1.0), rounds=200_000, seed=2)
+    seen = ec.simulate_rounds(plan, Exponential(rate=1.0), rounds=200_000, seed=2)
     assert seen.interval.low < 4 * (1 / 4 + 1 / 3 + 1 / 2) < seen.interval.high
 
 
@@ -80,7 +80,7 @@ def test_block_coordinates_take_what_the_runtime_says():
     for level, block in zip(plan.levels, plan.blocks, strict=True):
         x[level] = block.stop - block.start
     exact = expected_runtime(x, base, unit=3 / 1000).mean  # a chunk is three parts
-    seen = ec.simulate(strategy.lighter(), RoundPace(base=base), rounds=200_000, seed=2)
+    seen = ec.simulate_rounds(strategy.lighter(), RoundPace(base=base), rounds=200_000, seed=2)
     assert seen.interval.low < exact < seen.interval.high
     # cut by mean times of the workers in order, which the draws know to some percent
     np.testing.assert_allclose(x / 1000, equalised(order_means(4, base), 1.0), atol=0.05)

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from echelon import advise, simulate
+from echelon import advise, simulate_jobs
 from echelon.advice import overlapping
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from tests.advice.clusters import named
 
 SUFFIX = ", jobs overlapping"
 
 
 def busy(rate, iterations=2, workers=3, std=0.5):
-    job = Job(critical=12, redundancy=1.0, iterations=iterations, arrivals=Arrivals.poisson(rate))
+    job = Workload(critical=12, redundancy=1.0, iterations=iterations, arrivals=Arrivals.poisson(rate))
     return Profile(job, [Worker(f"w{p}", mean=1.0, std=std) for p in range(workers)])
 
 
@@ -34,7 +34,9 @@ def test_what_it_saves_is_what_a_simulation_of_its_own_says():
     advice = named(advise(profile))
     overlapped = next(one for one in advice.values() if one.strategy.overlap and one.strategy.family == "uncoded")
     plan = overlapped.strategy.plan()
-    seen = [simulate(plan, profile, jobs=jobs, seeds=400, seed=9, overlap=overlap).delay for overlap in (True, False)]
+    seen = [
+        simulate_jobs(plan, profile, jobs=jobs, seeds=400, seed=9, overlap=overlap).delay for overlap in (True, False)
+    ]
     share = overlapped.delay / advice[overlapped.name.removesuffix(SUFFIX)].delay
     assert share == pytest.approx(seen[0].mean / seen[1].mean, rel=0.1)
 
@@ -68,8 +70,10 @@ def test_no_stream_that_overlaps_is_quicker_than_one_whose_first_iterations_are_
     profile = busy(0.18 / iterations, iterations=iterations)
     alone = named(advise(profile))["uncoded, uniform"]
     plan = alone.strategy.plan()
-    seen = [simulate(plan, profile, jobs=100, seeds=100, seed=3, overlap=overlap).delay for overlap in (True, False)]
-    bound = overlapping._at_best(alone, profile.job) / alone.delay
+    seen = [
+        simulate_jobs(plan, profile, jobs=100, seeds=100, seed=3, overlap=overlap).delay for overlap in (True, False)
+    ]
+    bound = overlapping._at_best(alone, profile.workload) / alone.delay
     assert bound < seen[0].mean / seen[1].mean < 1
 
 
@@ -77,5 +81,5 @@ def test_it_is_not_tried_where_it_cant_win():
     profile = busy(0.002, iterations=50)
     advice = advise(profile)
     assert not any(one.strategy.overlap for one in advice.ranked)
-    plain = min(overlapping._at_best(one, profile.job) for one in advice.ranked if "copies" not in one.name)
+    plain = min(overlapping._at_best(one, profile.workload) for one in advice.ranked if "copies" not in one.name)
     assert plain > 0.99 * advice.best.delay

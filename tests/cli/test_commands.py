@@ -78,7 +78,7 @@ def test_plan_with_a_pool(run, tmp_path):
 
 
 def test_rates_of_a_pool_refer_to_the_work_in_its_own_file(run, tmp_path):
-    text = "[job]\ncritical = 20\nredundancy = 1\niterations = 1\narrivals = 0.9\n"
+    text = "[workload]\ncritical = 20\nredundancy = 1\niterations = 1\narrivals = 0.9\n"
     base, pool = tmp_path / "base.toml", tmp_path / "pool.toml"
     base.write_text(text + '[[worker]]\nname = "a"\nmean = 0.1\nstd = 0.1\nlink = 0\n')
     pool.write_text(text + 'operations = 5\n[[worker]]\nname = "b"\nrate = 50\nlink = 0\n')

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from echelon.files import read_profile, write_profile
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from tests.conftest import ROOT
 
 JOBS = """
@@ -115,7 +115,7 @@ def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(run, 
     assert 0 < profile.costs.bandwidth < float("inf")
     code, out, _ = run("plan", path, "--json")
     assert code == 0
-    assert sum(json.loads(out)["split"]) == profile.job.tasks
+    assert sum(json.loads(out)["split"]) == profile.workload.tasks
 
     code, out, _ = run(
         "profile", "--workers", 1, "--cluster", "threads", "--job", f"{file}:listed",
@@ -123,7 +123,7 @@ def test_real_workers_are_measured_into_a_profile_that_can_be_planned_with(run, 
     )  # fmt: skip
     assert code == 0
     assert "is a guess" in out
-    assert read_profile(path).job.critical == 3
+    assert read_profile(path).workload.critical == 3
 
 
 def test_jobs_may_run_by_the_best_strategy(run, file, tmp_path):
@@ -145,7 +145,7 @@ def test_a_job_file_that_needs_a_missing_package_is_one_line(run, tmp_path):
 
 @pytest.fixture
 def profile(tmp_path):
-    job = Job(critical=3, redundancy=1.2, iterations=4, arrivals=Arrivals.poisson(0.01))
+    job = Workload(critical=3, redundancy=1.2, iterations=4, arrivals=Arrivals.poisson(0.01))
     workers = [Worker("quick", mean=1.0, std=0.5), Worker("slow", mean=3.0, std=1.0, link=0.5)]
     path = tmp_path / "cluster.toml"
     write_profile(Profile(job, workers), path)

@@ -47,7 +47,7 @@ def test_json_says_what_the_profile_rests_on(run, record, tmp_path):
     assert (said["out"], said["critical"], said["redundancy"], said["iterations"]) == (str(file), 10, 1.1, 40)
     assert said["arrivals_method"] == "Poisson"
     profile = ec.read_profile(file)
-    assert said["arrivals"] == pytest.approx(profile.job.arrivals.rate)
+    assert said["arrivals"] == pytest.approx(profile.workload.arrivals.rate)
     for worker, told in zip(profile.workers, said["workers"], strict=True):
         assert len(worker.parameters["times"]) == 50
         assert (worker.name, worker.mean, worker.link) == (told["name"], told["mean"], told["link"])

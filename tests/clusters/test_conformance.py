@@ -10,7 +10,7 @@ from echelon import trees
 from echelon.clusters import CLUSTERS, AheadRequest, AheadState, Down, Message, Trouble, Up
 from echelon.errors import ArgumentError
 from echelon.plan import AHEAD, Task
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from tests.clusters import works
 from tests.clusters.desk import LIMIT_S, Desk, tasks
 from tests.clusters.kinds import NO_SUCCESSORS
@@ -286,7 +286,7 @@ def test_an_emulated_worker_takes_the_times_of_its_profile(kind):
         Worker("slow", mean=300.0, std=0.0),
         Worker("idle", mean=1.0, std=0.0),
     ]
-    profile = Profile(Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
+    profile = Profile(Workload(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
     cluster = CLUSTERS[kind](emulate=profile)
     try:
         desk = Desk(cluster)

@@ -15,7 +15,7 @@ import pytest
 from echelon.clusters import Down, Message, ProcessCluster, Up
 from echelon.errors import ClusterError
 from echelon.plan import Task
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from tests.clusters import works
 from tests.clusters.desk import LIMIT_S, Desk, tasks
 
@@ -230,7 +230,7 @@ def test_a_message_can_not_be_released_twice():
 def test_a_message_that_is_not_wanted_when_it_is_due_gives_its_memory_back(bell, gate, parts):
     """It would be due after five minutes, but its round is purged; one of the third round is due at once."""
     workers = [Worker("slow", mean=300.0, std=0.0, law="deterministic")]
-    profile = Profile(Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
+    profile = Profile(Workload(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
     cluster = ProcessCluster(emulate=profile)
     try:
         desk = Desk(cluster)
@@ -345,7 +345,7 @@ def test_work_that_kills_its_worker_while_it_is_unpickled_is_known_to_be_at_its_
 def test_a_pace_of_any_size_reaches_its_worker():
     times = np.random.default_rng(1).uniform(0.001, 0.002, 30_000).tolist()
     workers = [Worker("long", mean=0.0015, std=0.001, law="trace", parameters={"times": times})]
-    profile = Profile(Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
+    profile = Profile(Workload(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
     cluster = ProcessCluster(emulate=profile)
     try:
         Desk(cluster).start(1)

@@ -205,7 +205,7 @@ def test_redundancy_is_rounded_up_to_copies_of_sparse_blocks(redundancy, copies)
 @pytest.mark.parametrize("matrix", [DENSE, SPARSE], ids=["dense", "sparse"])
 def test_products_stay_right_when_a_worker_is_always_late(matrix):
     """It takes five times as long for a block as the others: parity or backups take the place of what it lacks."""
-    job = ec.Job(critical=1, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(1e-3))
+    job = ec.Workload(critical=1, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(1e-3))
     workers = [ec.Worker(f"w{p}", mean=mean, std=0.0, law="deterministic") for p, mean in enumerate((1e-4, 1e-4, 5e-4))]
     emulated = ec.Profile(job, workers)
     with ec.linear_operator(matrix, cluster="threads", emulate=emulated, redundancy=2.0) as operator:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from echelon import predict, simulate
+from echelon import predict_jobs, predict_rounds, simulate_jobs, simulate_rounds
 from echelon.codes import Decoder
 from echelon.delays import Deterministic, Exponential
 from echelon.errors import ArgumentError
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import backups
 from tests.simulation.scripted import Scripted
 
@@ -63,26 +63,26 @@ def by_hand(plan, times):
 def test_simulated_rounds_agree_with_a_loop_over_all_messages(workers, parts, copies):
     plan, rng = backups(workers=workers, parts=parts, copies=copies), np.random.default_rng(4)
     times = [rng.exponential(1.0 + 5.0 * (p == 1), (50, len(lane))) for p, lane in enumerate(plan.lanes)]
-    seen = simulate(plan, [Scripted(own) for own in times], rounds=50)
+    seen = simulate_rounds(plan, [Scripted(own) for own in times], rounds=50)
     np.testing.assert_allclose(seen.times, [by_hand(plan, [own[r] for own in times]) for r in range(50)], rtol=1e-12)
 
 
 def test_backups_take_over_what_a_slow_worker_does_not_get_done():
     """Lanes 0 1 5 2, 2 3 1 4 and a third that is ten times slower: block 4 comes at 4, and not at 10."""
     laws = [Deterministic(time=time) for time in (1.0, 1.0, 10.0)]
-    assert simulate(backups(workers=3, parts=6, copies=2), laws, rounds=2).times.tolist() == [4.0, 4.0]
-    assert simulate(backups(workers=3, parts=6, copies=1), laws, rounds=2).times.tolist() == [20.0, 20.0]
+    assert simulate_rounds(backups(workers=3, parts=6, copies=2), laws, rounds=2).times.tolist() == [4.0, 4.0]
+    assert simulate_rounds(backups(workers=3, parts=6, copies=1), laws, rounds=2).times.tolist() == [20.0, 20.0]
 
 
 def test_where_nobody_is_late_backups_change_nothing():
     law = Deterministic(time=2.0)
-    assert [simulate(backups(workers=4, parts=12, copies=c), law, rounds=2).mean for c in (1, 2, 4)] == [6.0] * 3
+    assert [simulate_rounds(backups(workers=4, parts=12, copies=c), law, rounds=2).mean for c in (1, 2, 4)] == [6.0] * 3
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_predicted_rounds_of_two_memoryless_workers_agree_with_their_markov_chain(parts):
     plan = backups(workers=2, parts=parts)
-    found = predict(plan, Exponential(rate=1.0))
+    found = predict_rounds(plan, Exponential(rate=1.0))
     assert abs(found.mean - chain(rows_of(plan))) < found.error
 
 
@@ -97,14 +97,14 @@ def chain(lanes, at=(0, 0)):
 
 
 def test_streams_of_jobs_are_shorter_with_backups_where_workers_vary():
-    job = Job(critical=12, redundancy=1.0, iterations=3, arrivals=Arrivals.poisson(1e-3))
+    job = Workload(critical=12, redundancy=1.0, iterations=3, arrivals=Arrivals.poisson(1e-3))
     profile = Profile(job, [Worker(f"w{p}", mean=1.0, std=1.0) for p in range(4)])
     plans = [backups(workers=4, parts=12, copies=copies) for copies in (1, 2)]
     for plan, other in zip(plans, reversed(plans), strict=True):
-        seen, said = simulate(plan, profile, jobs=400, seeds=30), predict(plan, profile)
+        seen, said = simulate_jobs(plan, profile, jobs=400, seeds=30), predict_jobs(plan, profile)
         assert seen.delay.low < said.delay < seen.delay.high
         better = len(plan.lanes[0]) > len(other.lanes[0])
-        assert (said.delay < predict(other, profile).delay) is better
+        assert (said.delay < predict_jobs(other, profile).delay) is better
 
 
 def test_all_blocks_are_recovered_as_they_are():

@@ -6,7 +6,7 @@ import pytest
 from echelon.codes import cyclic
 from echelon.delays import Exponential
 from echelon.plan import Plan
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import (
     SCHEMES,
     any_k,
@@ -39,7 +39,7 @@ EXAMPLES = {
 
 
 def unequal():
-    job = Job(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
+    job = Workload(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
     return Profile(job, [Worker("a", mean=1, std=0.5), Worker("b", mean=3, std=1.0), Worker("c", mean=1, std=0.2)])
 
 

@@ -3,14 +3,14 @@ import pytest
 
 from echelon.codes import CountTracker, Decoder, SpanTracker
 from echelon.errors import ArgumentError
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import sliding_window
 from echelon.schemes.coded_plan import LEAST
 from echelon.splits import theorem2, uniform
 
 
 def profile(critical, redundancy, workers):
-    job = Job(critical=critical, redundancy=redundancy, iterations=1, arrivals=Arrivals.poisson(0.01))
+    job = Workload(critical=critical, redundancy=redundancy, iterations=1, arrivals=Arrivals.poisson(0.01))
     return Profile(job, [Worker(f"w{i}", mean=m, std=s, link=c) for i, (m, s, c) in enumerate(workers)])
 
 
@@ -27,10 +27,10 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_rows_are_split_with_the_cost_of_the_first_one_and_handed_out_in_order(name, rule):
     some = EXAMPLES[name]
-    rows, critical = some.job.tasks, some.job.critical
+    rows, critical = some.workload.tasks, some.workload.critical
     plan = sliding_window(some, rule)
     split = {"theorem2": theorem2, "uniform": uniform}[rule]
-    counts = split(some.speeds, rows, some.job.gamma, first=rows - critical + 1).counts
+    counts = split(some.speeds, rows, some.workload.gamma, first=rows - critical + 1).counts
     assert plan.counts.tolist() == counts.tolist()
     assert [task.row for lane in plan.lanes for task in lane] == list(range(rows))
     assert (plan.slots[0].rows, plan.slots[0].threshold, plan.parts) == (rows, critical, rows)
@@ -40,7 +40,7 @@ def test_rows_are_split_with_the_cost_of_the_first_one_and_handed_out_in_order(n
 def test_a_lane_of_neighbours_costs_the_losses_and_its_rows(name):
     """kappa + n - K parts, until the window has gone all round."""
     some = EXAMPLES[name]
-    rows, spare = some.job.tasks, some.job.tasks - some.job.critical
+    rows, spare = some.workload.tasks, some.workload.tasks - some.workload.critical
     for lane in sliding_window(some).lanes:
         costs = [task.cost for task in lane]
         fresh = [spare + 1.0] + [1.0] * (rows - spare - 1)

@@ -6,9 +6,9 @@ import pytest
 from echelon.codes import mds
 from echelon.delays import Gamma
 from echelon.errors import ArgumentError
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import any_k, pull
-from echelon.simulation import simulate
+from echelon.simulation import simulate_jobs
 from echelon.simulation.overlapped import Overlapped
 from tests.simulation.in_virtual_time import run, scripted
 
@@ -59,13 +59,13 @@ def test_departures_are_those_of_the_master_on_the_same_draws(case, overlap):
 def profile(**job):
     settings = {"critical": 8, "redundancy": 1.0, "iterations": 3, "arrivals": Arrivals.poisson(0.08), **job}
     workers = [Worker("quick", mean=0.5, std=0.2, link=0.1), Worker("slow", mean=1.0, std=0.8)]
-    return Profile(Job(**settings), workers)
+    return Profile(Workload(**settings), workers)
 
 
 def test_jobs_leave_sooner_where_workers_would_be_idle_and_jobs_wait():
     plan, options = any_k([4, 4], 8), {"jobs": 200, "seeds": 40}
-    with_it = simulate(plan, profile(), overlap=True, **options)
-    without = simulate(plan, profile(), **options)
+    with_it = simulate_jobs(plan, profile(), overlap=True, **options)
+    without = simulate_jobs(plan, profile(), **options)
     assert with_it.delay.high < without.delay.low  # two intervals of 99 %
     assert with_it.service.mean < without.service.mean
     assert with_it.utilisation is None
@@ -74,7 +74,7 @@ def test_jobs_leave_sooner_where_workers_would_be_idle_and_jobs_wait():
 def test_nothing_changes_where_no_job_ever_waits():
     """Jobs that come ten days apart find nobody in service: both are the sum of iterations, at 99 %."""
     rare, options = profile(arrivals=Arrivals.poisson(1e-6)), {"jobs": 50, "seeds": 40}
-    with_it, without = (simulate(any_k([4, 4], 8), rare, overlap=overlap, **options) for overlap in (True, False))
+    with_it, without = (simulate_jobs(any_k([4, 4], 8), rare, overlap=overlap, **options) for overlap in (True, False))
     assert with_it.delay.low < without.delay.high
     assert without.delay.low < with_it.delay.high
 
@@ -89,4 +89,4 @@ def test_nothing_changes_where_no_job_ever_waits():
 )
 def test_what_is_not_simulated_is_refused(plan, options, says):
     with pytest.raises(ArgumentError, match=says):
-        simulate(plan, profile(), jobs=2, seeds=2, overlap=True, **options)
+        simulate_jobs(plan, profile(), jobs=2, seeds=2, overlap=True, **options)

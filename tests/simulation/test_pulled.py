@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon import ArgumentError, predict, simulate
+from echelon import ArgumentError, predict_rounds, simulate_rounds
 from echelon.codes import mds
 from echelon.delays import Deterministic, Exponential, RoundPace, ShiftedExponential
 from echelon.plan import Plan, Pool, Slot, Task
@@ -92,7 +92,7 @@ def test_rounds_with_many_copies_agree_with_an_event_loop(copies, shared):
 def test_a_scripted_round():
     """Seven parts, one by one: the quick worker takes the second while the slow one is at its first."""
     laws = [Deterministic(time=1.0), Deterministic(time=2.5)]
-    seen = simulate(pull(workers=2, parts=7), laws, rounds=2)
+    seen = simulate_rounds(pull(workers=2, parts=7), laws, rounds=2)
     assert seen.times.tolist() == [5.0, 5.0]  # 1, 2, 3, 4, 5 and 2.5, 5
     assert seen.load == 7
 
@@ -100,27 +100,27 @@ def test_a_scripted_round():
 def test_coded_rows_end_the_round_when_there_are_enough():
     code = mds(parts=4, rows=6, rng=np.random.default_rng(1))
     plan = pull(workers=2, parts=6, code=code)
-    assert simulate(plan, [Deterministic(time=1.0), Deterministic(time=9.0)], rounds=2).mean == 4.0
+    assert simulate_rounds(plan, [Deterministic(time=1.0), Deterministic(time=9.0)], rounds=2).mean == 4.0
 
 
 def test_speculative_copies_help_where_one_is_late():
     laws = [Deterministic(time=1.0), Deterministic(time=1.0), Deterministic(time=50.0)]
-    alone = simulate(pull(workers=3, parts=6), laws, rounds=2).mean
-    twice = simulate(pull(workers=3, parts=6, copies=2), laws, rounds=2).mean
+    alone = simulate_rounds(pull(workers=3, parts=6), laws, rounds=2).mean
+    twice = simulate_rounds(pull(workers=3, parts=6, copies=2), laws, rounds=2).mean
     assert (alone, twice) == (50.0, 3.0)
 
 
 def test_one_worker_takes_what_its_parts_take_whatever_the_batch():
     law = Exponential(rate=1.0)
-    one = predict(any_k([12], critical=12), law).mean
+    one = predict_rounds(any_k([12], critical=12), law).mean
     for batch in (1, 5, 12):
-        seen = simulate(pull(workers=1, parts=12, batch=batch), law, rounds=20_000)
+        seen = simulate_rounds(pull(workers=1, parts=12, batch=batch), law, rounds=20_000)
         assert seen.interval.low < one < seen.interval.high
 
 
 def test_workers_of_one_pace_pull_at_it():
     law = RoundPace(base=ShiftedExponential(shift=0.1, rate=5.0))
-    seen = simulate(pull(workers=1, parts=10), law, rounds=20_000)
+    seen = simulate_rounds(pull(workers=1, parts=10), law, rounds=20_000)
     assert seen.interval.low < 10 * law.mean < seen.interval.high
 
 
@@ -135,7 +135,7 @@ def test_what_a_pool_can_not_be_is_refused():
         RoundSampler(plan, Exponential(rate=1.0), np.zeros(2), purge=False)
     mixed = Plan([slot], lanes, pool=Pool(batches=((Task(slot=0, row=0),), (Task(slot=0, row=1),))))
     with pytest.raises(ArgumentError, match="one slot"):
-        simulate(mixed, Exponential(rate=1.0))
+        simulate_rounds(mixed, Exponential(rate=1.0))
 
 
 @pytest.mark.parametrize("asked", [{"parts": 0}, {"batch": 0}, {"ahead": -1}, {"copies": 3}, {"workers": 0}])

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.simulation.stream import departures
+from echelon.simulation.simulated_jobs import departures
 
 pairs = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=30)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from echelon.delays import Deterministic, RoundPace, ShiftedExponential
-from echelon.prediction import predict
+from echelon.prediction import predict_rounds
 from echelon.schemes import multi_message
-from echelon.simulation import complete, complete_by_span
+from echelon.simulation import complete_by_span, simulate_rounds
 
 EXAMPLE1 = multi_message(workers=6, load=3, orders=[3, 2])
 
@@ -46,6 +46,6 @@ def test_a_slot_says_whether_fewer_rows_may_do():
 
 def test_where_fewer_rows_may_do_the_prediction_is_sampled_and_below_the_counting_rule():
     law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
-    seen, counted = predict(EXAMPLE1, law), complete(EXAMPLE1, law, rounds=20_000)
+    seen, counted = predict_rounds(EXAMPLE1, law), simulate_rounds(EXAMPLE1, law, rounds=20_000)
     assert seen.method == "sampled"
     assert seen.mean + seen.error < counted.mean - 3 * counted.error

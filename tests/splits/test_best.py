@@ -14,15 +14,15 @@ def all_splits(workers: int, tasks: int):
 
 
 def delay(profile, counts, purge):
-    return ec.predict(ec.schemes.any_k(counts, profile.job.critical), profile, purge=purge).delay
+    return ec.predict_jobs(ec.schemes.any_k(counts, profile.workload.critical), profile, purge=purge).delay
 
 
 @pytest.mark.parametrize("purge", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_search_finds_the_best_of_all_splits(seed, purge):
-    profile = random_profile(seed, workers=3).with_job(critical=6, redundancy=4 / 3)
-    service = ec.predict(ec.schemes.any_k(ec.split_rows(profile).counts, 6), profile, purge=False).service_mean
-    profile = profile.with_job(arrivals=ec.Arrivals.poisson(0.5 / service))
+    profile = random_profile(seed, workers=3).with_workload(critical=6, redundancy=4 / 3)
+    service = ec.predict_jobs(ec.schemes.any_k(ec.split_rows(profile).counts, 6), profile, purge=False).service_mean
+    profile = profile.with_workload(arrivals=ec.Arrivals.poisson(0.5 / service))
     found = ec.split_rows(profile, "best", purge=purge)
     least = min(delay(profile, counts, purge) for counts in all_splits(3, 8))
     assert delay(profile, found.counts, purge) == pytest.approx(least, rel=1e-9)
@@ -44,10 +44,10 @@ def test_the_search_is_never_worse_than_theorem_2(seed):
 
 
 def test_an_unstable_queue_is_made_as_fast_as_can_be(example2):
-    busy = example2.with_job(arrivals=ec.Arrivals.poisson(1.0))
+    busy = example2.with_workload(arrivals=ec.Arrivals.poisson(1.0))
     found = ec.split_rows(busy, "best", tasks=50)
     plans = [ec.schemes.any_k(counts, 50) for counts in (ec.split_rows(busy, tasks=50).counts, found.counts)]
-    slow, quick = (ec.predict(plan, busy) for plan in plans)
+    slow, quick = (ec.predict_jobs(plan, busy) for plan in plans)
     assert not quick.stable
     assert quick.service_mean < slow.service_mean
 
@@ -63,11 +63,11 @@ def test_laws_without_closed_sums_are_refused_with_advice(example2):
 def test_very_uneven_and_constant_workers_stable_or_not(stds, rate):
     """The best of all splits of four rows over two workers; by the mean iteration where the queue is unstable."""
     workers = [ec.Worker("a", mean=1.0, std=stds[0]), ec.Worker("b", mean=1.1, std=stds[1])]
-    job = ec.Job(critical=4, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(rate))
+    job = ec.Workload(critical=4, redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(rate))
     profile = ec.Profile(job, workers)
 
     def score(counts):
-        seen = ec.predict(ec.schemes.any_k(counts, 4), profile)
+        seen = ec.predict_jobs(ec.schemes.any_k(counts, 4), profile)
         return seen.delay if rate < 0.1 else seen.iteration_mean
 
     found = ec.split_rows(profile, "best")
@@ -75,5 +75,5 @@ def test_very_uneven_and_constant_workers_stable_or_not(stds, rate):
 
 
 def test_one_worker_gets_everything(example2):
-    alone = ec.Profile(example2.job, example2.workers[:1])
+    alone = ec.Profile(example2.workload, example2.workers[:1])
     assert ec.split_rows(alone, "best").counts.tolist() == [55]

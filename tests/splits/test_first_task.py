@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from echelon.errors import ArgumentError
-from echelon.profile import Arrivals, Job, Profile, Speeds, Worker
+from echelon.profile import Arrivals, Profile, Speeds, Worker, Workload
 from echelon.schemes import split_rows
 from echelon.splits import SPLITS, theorem2, uniform
 
@@ -101,7 +101,7 @@ def test_a_first_task_cheaper_than_the_others_is_refused(rule, first):
 
 
 def test_the_search_on_the_exact_delay_knows_equal_tasks_only():
-    job = Job(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
+    job = Workload(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
     profile = Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=3, std=3)])
     with pytest.raises(ArgumentError, match="'best' is not allowed with first 3"):
         split_rows(profile, "best", first=3)

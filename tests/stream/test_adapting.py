@@ -24,7 +24,7 @@ class Durations(ec.Observer):
 @pytest.fixture
 def known(example2):
     """Return the exact mean of an iteration where speeds are known."""
-    return ec.predict(ec.schemes.any_k(ec.split_rows(example2).counts, 50), example2).iteration_mean
+    return ec.predict_jobs(ec.schemes.any_k(ec.split_rows(example2).counts, 50), example2).iteration_mean
 
 
 def rounds(cluster, profile=None, iterations=ROUNDS):
@@ -49,7 +49,7 @@ def test_a_worker_that_slows_down_fourfold_is_followed(example2):
     slowed = example2.with_speeds(
         ec.Speeds(example2.speeds.mean * [1, 4, 1, 1, 1], example2.speeds.std * [1, 4, 1, 1, 1], example2.speeds.link)
     )
-    known = ec.predict(ec.schemes.any_k(ec.split_rows(slowed).counts, 50), slowed).iteration_mean
+    known = ec.predict_jobs(ec.schemes.any_k(ec.split_rows(slowed).counts, 50), slowed).iteration_mean
     slow = Slowdown(time=100.0, place=1, length=1e9, factor=4.0)
     faults = Faults(np.random.default_rng(1), incidents=(slow,))
     cluster = ec.clusters.VirtualCluster(emulate=example2, faults=faults)

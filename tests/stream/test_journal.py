@@ -11,7 +11,7 @@ import echelon as ec
 from echelon.clusters import VirtualCluster
 from echelon.clusters.faults import Faults, MasterCrash, MasterKilled
 from echelon.errors import ArgumentError, JournalError
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.stream import Journal
 from tests.clusters.kinds import KINDS
 from tests.stream.jobs import STEPS, counted, linear_job, sum_job, sum_result
@@ -220,7 +220,7 @@ class Errors(ec.Observer):
 
 def test_the_error_estimate_is_the_largest_of_all_iterations_of_all_runs(tmp_path):
     """The largest comes before the crash in some runs, and after it in others."""
-    job = Job(critical=6, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(1.0))
+    job = Workload(critical=6, redundancy=1.5, iterations=1, arrivals=Arrivals.poisson(1.0))
     profile, largest_first = Profile(job, [Worker(f"w{p}", mean=1.0, std=1.0) for p in range(3)]), set()
     for seed in range(6):
         path, errors = tmp_path / f"{seed}", Errors()

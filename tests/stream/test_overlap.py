@@ -11,7 +11,7 @@ import pytest
 
 from echelon import JobFailed, LinearJob, Stream, SumJob
 from echelon.clusters import ThreadCluster
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import multi_message, pull
 from echelon.stream import Observer, read_record
 from echelon.stream.traced import traced
@@ -81,7 +81,7 @@ class Noted:
 
 def one_slow(quick):
     """Return workers of which one keeps the others waiting in every round."""
-    job = Job(critical=6, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    job = Workload(critical=6, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
     means = [*[1e-4] * quick, 5e-3]
     return Profile(job, [Worker(f"w{p}", mean=mean, std=0.0) for p, mean in enumerate(means)])
 
@@ -187,7 +187,7 @@ def test_a_record_of_jobs_that_overlap_tells_what_one_of_others_does(tmp_path):
             stream.submit(sum_job(seed, chunks=6, iterations=1))
         assert len(list(stream.deliveries())) == 20
     assert came.messages == sum(seen.came for seen in read_record(path).rounds) > 0
-    assert traced(read_record(path), np.random.default_rng(1)).profile.job.critical == 6
+    assert traced(read_record(path), np.random.default_rng(1)).profile.workload.critical == 6
 
 
 def product(state, found):

@@ -306,7 +306,7 @@ def test_the_times_are_shuffled_by_the_generator_alone_and_keep_the_mean(tmp_pat
 def test_the_job_of_the_profile_is_that_of_the_run(tmp_path):
     record = purged_run(tmp_path / "run.jsonl", [exponential(1.0)] * 2, [[1.0] * 6, [1.0] * 5], 10, rounds=50)
     found = traced(record, rng())
-    job = found.profile.job
+    job = found.profile.workload
     assert (job.critical, job.tasks, job.redundancy, job.iterations) == (10, 11, 1.1, 10)
     assert job.arrivals.poisson_process
     arrivals = list(record.arrivals.values())
@@ -315,21 +315,21 @@ def test_the_job_of_the_profile_is_that_of_the_run(tmp_path):
     took = [seen.end - 0.03 - seen.start for seen in record.rounds]
     # the mean of 50 rounds has this error, and the laws estimated from them lead to one of about the same size: at 99 %
     error = NORMAL_99 * np.sqrt(2) * np.std(took) / np.sqrt(len(took))
-    simulated = ec.simulate(ec.schemes.any_k([6, 5], 10), found.profile, jobs=500, seeds=4)
+    simulated = ec.simulate_jobs(ec.schemes.any_k([6, 5], 10), found.profile, jobs=500, seeds=4)
     assert simulated.iteration_mean == pytest.approx(np.mean(took), abs=error)
 
 
 def test_many_jobs_give_recorded_times_between_them(tmp_path):
     jobs = ENOUGH_GAPS + 1
     record = purged_run(tmp_path / "run.jsonl", [exponential(1.0)], [[1.0] * 2], 2, rounds=jobs, jobs=jobs)
-    arrivals = traced(record, rng()).profile.job.arrivals
+    arrivals = traced(record, rng()).profile.workload.arrivals
     assert arrivals.times == pytest.approx(np.diff(list(record.arrivals.values())))
 
 
 def test_one_job_gives_a_guess_and_says_so(tmp_path):
     record = purged_run(tmp_path / "run.jsonl", [exponential(1.0)], [[1.0] * 2], 2, rounds=10, jobs=1)
     found = traced(record, rng())
-    assert found.profile.job.arrivals.mean == pytest.approx(2 * (record.departures[0] - record.arrivals[0]))
+    assert found.profile.workload.arrivals.mean == pytest.approx(2 * (record.departures[0] - record.arrivals[0]))
     assert "one job every" in found.notes[-1]
 
 
@@ -349,7 +349,11 @@ def test_the_kind_of_job_with_the_most_rounds_counts(tmp_path):
     ]
     record.arrivals[7] = 500.0
     found = traced(record, rng())
-    assert (found.profile.job.critical, found.profile.job.tasks, found.profile.job.iterations) == (5, 6, 10)
+    assert (found.profile.workload.critical, found.profile.workload.tasks, found.profile.workload.iterations) == (
+        5,
+        6,
+        10,
+    )
     assert max(worker.mean for worker in found.workers) < 2.0
     assert found.notes[0].startswith("19 of 39 rounds were of other kinds of jobs")
 

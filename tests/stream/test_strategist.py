@@ -8,14 +8,14 @@ import pytest
 import echelon as ec
 from echelon import advice as advice_package
 from echelon.advice import advise
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.stream import read_record
 from echelon.stream.pacing import Pacing
 from echelon.stream.strategist import Strategist
 from tests.stream.jobs import linear_job, linear_result, sum_job, sum_result
 
 LIMIT_S = 60.0
-JOB = Job(critical=12, redundancy=1.0, iterations=8, arrivals=Arrivals.poisson(1e-3))
+JOB = Workload(critical=12, redundancy=1.0, iterations=8, arrivals=Arrivals.poisson(1e-3))
 STEADY = Profile(JOB, [Worker("quick", mean=1e-3, std=0.0), Worker("slow", mean=2e-3, std=0.0)])
 VARIED = Profile(JOB, [Worker(f"w{p}", mean=1e-3, std=1e-3) for p in range(4)])
 
@@ -62,7 +62,7 @@ def test_without_a_profile_the_first_job_shows_the_speeds(asked):
             assert stream.submit(sum_job()).result(LIMIT_S) == pytest.approx(sum_result())
     assert asked
     assert len(asked[0].workers) == 3
-    assert asked[0].job.critical == 12
+    assert asked[0].workload.critical == 12
 
 
 def test_advice_is_asked_for_once_and_again_when_workers_have_changed(asked):
@@ -161,7 +161,7 @@ def test_an_unknown_strategy_is_refused():
 
 
 def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise(monkeypatch):
-    job = Job(critical=12, redundancy=1.0, iterations=2, arrivals=Arrivals.poisson(90.0))
+    job = Workload(critical=12, redundancy=1.0, iterations=2, arrivals=Arrivals.poisson(90.0))
     crowded = Profile(job, [Worker(f"w{p}", mean=1e-3, std=5e-4) for p in range(3)])
     advice, asked = advise(crowded), []
     assert advice.best.strategy.overlap
@@ -172,4 +172,4 @@ def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise(monkey
             for seed, handle in enumerate(handles):
                 np.testing.assert_allclose(handle.result(LIMIT_S), sum_result(seed, iterations=2), rtol=1e-9)
             assert stream._driver.overlap is done
-    assert [profile.job for profile in asked] == [job] * 3
+    assert [profile.workload for profile in asked] == [job] * 3

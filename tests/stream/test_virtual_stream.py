@@ -8,13 +8,13 @@ from sklearn.linear_model import Ridge as PlainRidge
 
 import echelon as ec
 from echelon.clusters import VirtualCluster, new_key, shipping
-from echelon.profile import Arrivals, Costs, Job, Profile, Worker
+from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
 from echelon.schemes import diagonal_interleaved, multi_message, pull
 from echelon.sklearn import Ridge, using
 from tests.products.works import check, pairs
 from tests.stream.jobs import linear_job, linear_result, sum_job, sum_result
 
-JOB = Job(critical=12, redundancy=1.2, iterations=8, arrivals=Arrivals.poisson(0.01))
+JOB = Workload(critical=12, redundancy=1.2, iterations=8, arrivals=Arrivals.poisson(0.01))
 VARIED = Profile(JOB, [Worker(f"w{p}", mean=0.5 + p, std=0.4, link=0.1 * p) for p in range(4)])
 COSTLY = Profile(JOB, VARIED.workers, costs=Costs(message=0.01, round=0.05, bandwidth=1e4))
 

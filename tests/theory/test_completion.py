@@ -20,8 +20,8 @@ from echelon.delays import (
 )
 from echelon.errors import ArgumentError, NoClosedForm
 from echelon.plan import Plan, Slot, Task
-from echelon.prediction import CompletionPrediction, Prediction, predict
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.prediction import PredictedJobs, PredictedRounds, predict_jobs, predict_rounds
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import (
     any_k,
     fractional_repetition,
@@ -66,7 +66,7 @@ def test_moments_are_those_of_order_statistics(plan, mean, variance):
     law = completion_law(plan, [LAW] * 40, np.zeros(40))
     assert law.mean == pytest.approx(mean, rel=1e-9)
     assert law.second - law.mean**2 == pytest.approx(variance, rel=1e-7)
-    seen = predict(plan, LAW)
+    seen = predict_rounds(plan, LAW)
     assert (seen.method, seen.law is None) == ("exact", False)
     assert abs(seen.mean - mean) <= max(seen.error, 1e-12)
     assert seen.std == pytest.approx(variance**0.5, rel=1e-7)
@@ -192,7 +192,7 @@ def test_copies_of_a_row_that_is_enough_alone_may_be_in_many_lanes():
 def test_constant_paces_give_a_constant_round():
     for time in (0.1, 1 / 3, 0.7):
         law = RoundPace(base=Deterministic(time=time))
-        seen = predict(multi_message(workers=6, load=3, clusters=2, orders=[1, 3]), law)
+        seen = predict_rounds(multi_message(workers=6, load=3, clusters=2, orders=[1, 3]), law)
         # of each cluster's 6 rows, 3 of them at X and 3 at 3 X, any 3 are enough
         assert (seen.method, seen.mean) == ("exact", pytest.approx(time, rel=1e-9))
         assert seen.std < 1e-6
@@ -202,7 +202,7 @@ def test_paces_that_take_two_values_give_a_binomial_round():
     """Gradient coding (6, 3), a pace of 1 or, with probability 1/4, of 4: slow where more than two are slow."""
     law = RoundPace(base=Straggler(base=Deterministic(time=1.0), probability=0.25, slowdown=4.0))
     slow = 1 - sum(comb(6, k) * 0.25**k * 0.75 ** (6 - k) for k in range(3))
-    seen = predict(gradient_coding(workers=6, load=3), law)
+    seen = predict_rounds(gradient_coding(workers=6, load=3), law)
     assert seen.method == "exact"
     assert seen.mean == pytest.approx(3 + 9 * slow, rel=1e-9)
     assert seen.std == pytest.approx(9 * (slow * (1 - slow)) ** 0.5, rel=1e-6)
@@ -243,8 +243,8 @@ def test_where_there_is_no_exact_law_it_is_refused_and_sampled_instead(name, mon
     with pytest.raises(NoClosedForm, match=said):
         completion_law(plan, [law] * 6, np.zeros(6))
     monkeypatch.setattr("echelon.prediction.SAMPLED_ROUNDS", 2000)
-    seen = predict(plan, law)
-    assert isinstance(seen, CompletionPrediction)
+    seen = predict_rounds(plan, law)
+    assert isinstance(seen, PredictedRounds)
     assert (seen.method, seen.law) == ("sampled", None)
     assert seen.error > 0
     assert seen.std > 0
@@ -255,7 +255,7 @@ def test_a_sampled_prediction_covers_what_plain_draws_say():
     paces = SHIFT + np.random.default_rng(4).exponential(1 / RATE, (100_000, 6))
     chunks = [np.min([(i + 1) * paces[:, (j - i) % 6] for i in range(3)], axis=0) for j in range(6)]
     times = np.max(chunks, axis=0)
-    seen = predict(uncoded_multi_message(workers=6, load=3), LAW)
+    seen = predict_rounds(uncoded_multi_message(workers=6, load=3), LAW)
     assert seen.method == "sampled"
     spread = times.std() / len(times) ** 0.5
     assert abs(seen.mean - times.mean()) < Z * 2**0.5 * spread
@@ -265,19 +265,21 @@ def test_a_sampled_prediction_covers_what_plain_draws_say():
 
 def test_links_shift_a_prediction_and_must_fit_the_lanes():
     plan = gradient_coding(workers=6, load=3)
-    assert predict(plan, LAW, links=[0.5] * 6).mean == pytest.approx(predict(plan, LAW).mean + 0.5, rel=1e-9)
+    assert predict_rounds(plan, LAW, links=[0.5] * 6).mean == pytest.approx(
+        predict_rounds(plan, LAW).mean + 0.5, rel=1e-9
+    )
     with pytest.raises(ArgumentError, match=r"^links: shape \(2,\)"):
-        predict(plan, LAW, links=[0.0, 0.0])
+        predict_rounds(plan, LAW, links=[0.0, 0.0])
     with pytest.raises(ArgumentError, match=r"^laws: 5 given"):
-        predict(plan, [LAW] * 5)
+        predict_rounds(plan, [LAW] * 5)
 
 
 def test_a_profile_is_predicted_by_jobs_and_laws_by_rounds():
-    job = Job(critical=1, redundancy=2.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    job = Workload(critical=1, redundancy=2.0, iterations=1, arrivals=Arrivals.poisson(1.0))
     profile = Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=1, std=1)])
     plan = any_k([1, 1], critical=1)
-    jobs, rounds = predict(plan, profile), predict(plan, Exponential(rate=1.0))
-    assert isinstance(jobs, Prediction)
-    assert isinstance(rounds, CompletionPrediction)
+    jobs, rounds = predict_jobs(plan, profile), predict_rounds(plan, Exponential(rate=1.0))
+    assert isinstance(jobs, PredictedJobs)
+    assert isinstance(rounds, PredictedRounds)
     assert jobs.iteration_mean == pytest.approx(0.5, rel=1e-9)
     assert rounds.mean == pytest.approx(0.5, rel=1e-9)

@@ -137,10 +137,10 @@ def test_the_stated_error_of_the_mean_covers_the_true_one(seed):
     profile = random_profile(seed)
     laws, link = ec.delays.task_laws(profile), profile.speeds.link
     counts = ec.split_rows(profile).counts
-    law = iteration_law(laws, link, counts, profile.job.critical)
+    law = iteration_law(laws, link, counts, profile.workload.critical)
 
     def late(t):
-        return 1 - iteration_cdf(laws, link, counts, profile.job.critical, np.array([t]))[0]
+        return 1 - iteration_cdf(laws, link, counts, profile.workload.critical, np.array([t]))[0]
 
     low, high = law.support
     cuts = sorted({low, high, *[c for c in link if low < c < high]})

@@ -71,7 +71,7 @@ def test_mismatch_over_all_workers_counts_who_is_idle():
 def test_the_bound_of_example_2(example2):
     bound = lower_bound(example2.speeds, 50, 50)
     assert bound == pytest.approx(33.928, abs=5e-4)
-    assert queued_bound(example2.job.arrivals, bound) == pytest.approx(42.640, abs=5e-4)
+    assert queued_bound(example2.workload.arrivals, bound) == pytest.approx(42.640, abs=5e-4)
 
 
 def test_unstable_means_no_finite_delay_and_the_other_way_round():

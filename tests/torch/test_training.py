@@ -31,7 +31,7 @@ OPTIMIZERS = {
 def one_slow(workers=6):
     """Workers that take a millisecond for a row, and one that takes fifty times as long."""
     listed = [ec.Worker(f"w{i}", mean=5e-2 if i == 0 else 1e-3, std=1e-4) for i in range(workers)]
-    job = ec.Job(critical=4, redundancy=1.5, iterations=1, arrivals=ec.Arrivals.poisson(1.0))
+    job = ec.Workload(critical=4, redundancy=1.5, iterations=1, arrivals=ec.Arrivals.poisson(1.0))
     return ec.Profile(job, listed)
 
 

@@ -79,8 +79,8 @@ def advise(
     a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be idle,
     strategies are also tried with jobs that overlap.
 
-    >>> from echelon.profile import Arrivals, Job, Worker
-    >>> job = Job(critical=12, redundancy=1.0, iterations=5, arrivals=Arrivals.poisson(0.01))
+    >>> from echelon.profile import Arrivals, Workload, Worker
+    >>> job = Workload(critical=12, redundancy=1.0, iterations=5, arrivals=Arrivals.poisson(0.01))
     >>> steady = Profile(job, [Worker("a", mean=1.0, std=0.0), Worker("b", mean=2.0, std=0.0)])
     >>> advice = advise(steady)
     >>> advice.best.name, advice.coding_pays
@@ -112,7 +112,7 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
     """Return all strategies, best first; hopeless ones are left behind after few rounds."""
     coordinates = round(sizes.message / 8) or COORDINATES
     strategies = list(STRATEGIES[work](profile, laws, coordinates))
-    handled = [handling(strategy, profile.job.critical) for strategy in strategies]
+    handled = [handling(strategy, profile.workload.critical) for strategy in strategies]
     tried = [one.rehearsed(profile.costs, sizes) for one in handled]
     base = next(i for i, strategy in enumerate(strategies) if strategy.name == BASELINE)
     going = list(range(len(strategies)))

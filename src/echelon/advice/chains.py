@@ -44,7 +44,7 @@ def chains(
     The schemes are a grid that is thinner for more workers; `optimise_chain` tries all of them. A message is a block of
     the product, and decoding makes each block that was coded of all messages.
     """
-    load, links, costs = float(profile.job.critical), profile.speeds.link, profile.costs
+    load, links, costs = float(profile.workload.critical), profile.speeds.link, profile.costs
 
     def times(scheme: Sequential, products: int, seeds: int, fresh: int) -> FloatArray:
         message = costs.message + sizes.message * scheme.share / costs.bandwidth

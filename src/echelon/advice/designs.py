@@ -41,7 +41,7 @@ def whole_shares(counts: IntArray) -> CodedPlan:
 
 def designs(profile: Profile) -> Iterator[Strategy]:
     """Yield fractional repetition and multi-message designs; nothing where there are fewer parts than workers."""
-    workers, parts = len(profile.workers), profile.job.critical
+    workers, parts = len(profile.workers), profile.workload.critical
     if workers < 2 or parts < workers:
         return
     sizes = np.diff(np.arange(workers + 1) * parts // workers)
@@ -74,7 +74,7 @@ def designs(profile: Profile) -> Iterator[Strategy]:
 
 def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
     """Yield block coordinates, cut for the mean sorted cycle times x(t); only a `BlockJob` can run them."""
-    workers, parts = len(profile.workers), profile.job.critical
+    workers, parts = len(profile.workers), profile.workload.critical
     if workers < 2 or parts < workers or coordinates < 1:
         return
     chunk = -(-parts // workers)

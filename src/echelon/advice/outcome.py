@@ -79,4 +79,4 @@ def exactly(one: Outcome, profile: Profile, plan: Plan, laws: Sequence[Delay], m
 
 def _delay(profile: Profile, mean: float, second: float) -> float:
     """Return the mean delay of a job from the moments of its iterations."""
-    return queue_delay(profile.job.arrivals, *service_moments(mean, second, profile.job.iterations)).mean
+    return queue_delay(profile.workload.arrivals, *service_moments(mean, second, profile.workload.iterations)).mean

@@ -9,7 +9,7 @@ from echelon.advice.outcome import Outcome
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, arrival_law
 from echelon.plan import Plan
-from echelon.profile import Job, Profile
+from echelon.profile import Profile, Workload
 from echelon.seeds import generators
 from echelon.simulation.overlapped import Overlapped
 
@@ -27,7 +27,7 @@ def overlapping(profile: Profile, laws: Sequence[Delay], ranked: Sequence[Outcom
     computing is left out of that share. Where jobs are so long that a stream of them would take long to simulate,
     little can be saved, and nothing is tried.
     """
-    job, found, tried = profile.job, list[Outcome](), set[str]()
+    job, found, tried = profile.workload, list[Outcome](), set[str]()
     best = next(one for one in ranked if one.strategy.job is None)
     for one in sorted(ranked, key=lambda one: one.interval[1]):  # of some only few rounds were seen: luck is no merit
         family = one.strategy.family
@@ -47,12 +47,12 @@ def overlapping(profile: Profile, laws: Sequence[Delay], ranked: Sequence[Outcom
     return found
 
 
-def _busy(one: Outcome, job: Job) -> float:
+def _busy(one: Outcome, job: Workload) -> float:
     """Return the share of all time that a job is in service."""
     return one.iteration * job.iterations / job.arrivals.mean
 
 
-def _at_best(one: Outcome, job: Job) -> float:
+def _at_best(one: Outcome, job: Workload) -> float:
     """Return the mean delay if the first iteration of every job were done before its turn.
 
     The time in service is shorter by that, and the time in the queue as Pollaczek and Khinchine have it.
@@ -63,12 +63,12 @@ def _at_best(one: Outcome, job: Job) -> float:
 
 def _share(profile: Profile, laws: Sequence[Delay], plan: Plan, jobs: int, seed: int) -> float:
     """Return the mean delay of jobs that overlap, as a share of what it is where they do not."""
-    iterations = profile.job.iterations
+    iterations = profile.workload.iterations
     rounds = Overlapped(plan, laws, profile.speeds.link)
 
     def delay(*, overlap: bool) -> float:
         gap_rng, rng = generators(seed)
-        gaps: FloatArray = arrival_law(profile.job.arrivals).sample((SEEDS, jobs, 1), gap_rng)[..., 0]
+        gaps: FloatArray = arrival_law(profile.workload.arrivals).sample((SEEDS, jobs, 1), gap_rng)[..., 0]
         arrivals = np.cumsum(gaps, axis=1)
         return float((rounds.departures(arrivals, iterations, rng, overlap=overlap) - arrivals).mean())
 

@@ -27,10 +27,10 @@ _SEED = 1  # of codes
 
 def for_sums(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
     """Yield strategies for a sum over `critical` parts, such as a gradient: coded rows cost as many as they combine."""
-    yield from _common(profile, uncoded(parts=profile.job.critical))
-    parts, workers = profile.job.critical, len(profile.workers)
+    yield from _common(profile, uncoded(parts=profile.workload.critical))
+    parts, workers = profile.workload.critical, len(profile.workers)
     if workers > 1:
-        counts = theorem2(profile.speeds, parts, profile.job.gamma).counts
+        counts = theorem2(profile.speeds, parts, profile.workload.gamma).counts
         yield Strategy("uncoded, Theorem 2, one message each", "uncoded", partial(whole_shares, counts), by_parts=True)
     for load in LOADS:
         if workers > 1 and load <= max(2, parts // 2) and load < parts:
@@ -47,12 +47,12 @@ def for_sums(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Itera
 
 def for_linear(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
     """Yield strategies for a matrix times a vector, in `critical` blocks: coded rows cost one."""
-    critical, workers = profile.job.critical, len(profile.workers)
+    critical, workers = profile.workload.critical, len(profile.workers)
     yield from _common(profile, uncoded(parts=critical, stacked=True))
     if workers == 1:
         return
     for rows in sorted({max(critical + 1, round(critical * omega)) for omega in OMEGAS}):
-        counts = theorem2(profile.speeds, rows, profile.job.gamma).counts
+        counts = theorem2(profile.speeds, rows, profile.workload.gamma).counts
         coded = partial(_coded, critical, rows, counts)
         yield Strategy(f"MDS, {rows} rows", "coded", coded, lighter=partial(any_k, counts, critical), load=0)
     for batch in BATCHES:
@@ -74,7 +74,7 @@ def _common(profile: Profile, code: Code) -> Iterator[Strategy]:
     splits = {
         "uniform": uniform(speeds, parts).counts,
         "by speed": largest_remainder(parts / speeds.mean / (1 / speeds.mean).sum(), parts),
-        "Theorem 2": theorem2(speeds, parts, profile.job.gamma).counts,
+        "Theorem 2": theorem2(speeds, parts, profile.workload.gamma).counts,
     }
     for name, counts in splits.items():
         yield Strategy(f"uncoded, {name}", "uncoded", partial(coded_rows, code, counts))
@@ -114,15 +114,15 @@ def _pulled(workers: int, rows: int, batch: int, critical: int) -> Plan:
 
 def _windows(profile: Profile, load: int) -> Plan:
     """Return lanes of neighbouring rows of a cyclic code: the first of a lane costs `load` parts, the others one."""
-    parts = profile.job.critical
-    counts = theorem2(profile.speeds, parts, profile.job.gamma, first=load).counts
+    parts = profile.workload.critical
+    counts = theorem2(profile.speeds, parts, profile.workload.gamma, first=load).counts
     return coded_rows(cyclic(rows=parts, load=load, rng=place_generator(_SEED, 0)), counts)
 
 
 def _any_windows(profile: Profile, load: int) -> Plan:
     """Return the plan of `_windows` without its code: a further row of a lane costs what it adds to the parts."""
-    parts = profile.job.critical
-    counts = theorem2(profile.speeds, parts, profile.job.gamma, first=load).counts.tolist()
+    parts = profile.workload.critical
+    counts = theorem2(profile.speeds, parts, profile.workload.gamma, first=load).counts.tolist()
     lanes = [
         [
             Task(slot=0, row=row, cost=float(load) if at == 0 else 1.0 if load + at <= parts else LEAST)

@@ -9,7 +9,7 @@ from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile_with
 from echelon.delays import task_laws
 from echelon.pool import Enlarged, add_until_stable
-from echelon.prediction import Prediction, predict
+from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Speeds
 from echelon.schemes import any_k, split_rows
 from echelon.splits import Split
@@ -49,11 +49,11 @@ def plan(
 def plan_report(profile: Profile, rule: str, tasks: int | None, purge: bool) -> tuple[dict[str, Any], Split]:
     """Return everything that `echelon plan` says, by the keys of its JSON, and the split."""
     laws = task_laws(profile)
-    job, speeds = profile.job, profile.speeds
+    job, speeds = profile.workload, profile.speeds
     split = split_rows(profile, rule, tasks=tasks, purge=purge, laws=laws)
     lanes = any_k(split.counts, job.critical)
-    unpurged = predict(lanes, profile, purge=False, laws=laws)
-    main = predict(lanes, profile, laws=laws) if purge else unpurged
+    unpurged = predict_jobs(lanes, profile, purge=False, laws=laws)
+    main = predict_jobs(lanes, profile, laws=laws) if purge else unpurged
     metrics = metric(speeds, split.counts, job.gamma)
     active = split.counts > 0
     used = Speeds(speeds.mean[active], speeds.std[active], speeds.link[active])
@@ -89,7 +89,7 @@ def plan_report(profile: Profile, rule: str, tasks: int | None, purge: bool) -> 
     return report, split
 
 
-def _brief(seen: Prediction) -> dict[str, Any]:
+def _brief(seen: PredictedJobs) -> dict[str, Any]:
     return {
         "iteration_mean": seen.iteration_mean,
         "iteration_second": seen.iteration_second,
@@ -109,7 +109,7 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
             out.print("[bold]No worker was found in the pool that makes the queue stable.[/bold]")
     print_table(
         f"Split by {report['rule']}: {split.tasks} rows, "
-        f"{f'any {profile.job.critical}' if report['purge'] else 'all'} of which end an iteration; "
+        f"{f'any {profile.workload.critical}' if report['purge'] else 'all'} of which end an iteration; "
         f"{split.active} of {len(profile.workers)} workers active",
         ["worker", "rows", "unrounded", "task mean (s)", "link (s)", "E[T] + γ E[T²]"],
         [
@@ -123,14 +123,14 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
     sampled = report["stable"] and report["delay_method"] == "sampled"
     error = f" ± {show(report['delay_error'])}" if sampled else ""
     print_table(
-        f"Prediction (iteration {report['method']}; delay {report['delay_method']}, by {report['formula']})",
+        f"PredictedJobs (iteration {report['method']}; delay {report['delay_method']}, by {report['formula']})",
         ["", "as planned", "no purging"],
         [
             ["iteration, mean (s)", show(report["iteration_mean"], 4), show(unpurged["iteration_mean"], 4)],
             [
                 "job in service, mean (s)",
                 show(report["service_mean"]),
-                show(unpurged["iteration_mean"] * profile.job.iterations),
+                show(unpurged["iteration_mean"] * profile.workload.iterations),
             ],
             ["job delay, mean (s)", show(report["delay"]) + error, show(unpurged["delay"])],
             ["stable", _yes(report["stable"]), _yes(unpurged["stable"])],
@@ -153,7 +153,7 @@ def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:
             remedies = "more redundancy, " + remedies
         notes.append(
             f"Unstable: a job needs {show(report['service_mean'])} s and one arrives every "
-            f"{show(profile.job.arrivals.mean)} s. What may help: {remedies}."
+            f"{show(profile.workload.arrivals.mean)} s. What may help: {remedies}."
         )
     if report["delay"] < report["bound_queued"]:
         notes.append("(9) is no bound here: it takes tasks to be independent, and all workers to be worth their links.")

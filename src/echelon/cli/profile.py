@@ -18,7 +18,7 @@ from echelon.clusters import CLUSTERS
 from echelon.errors import ArgumentError
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.seeds import place_generator
 from echelon.stream import Record, Stream, read_record
 from echelon.stream.measuring import measure_costs
@@ -82,7 +82,7 @@ def profile(
         f"{show(costs.combining * 1e9)} s."
     )
     out.print(
-        f"Written to {out_file}. Nothing was seen of arrivals: a job every {show(measured.job.arrivals.mean)} s, "
+        f"Written to {out_file}. Nothing was seen of arrivals: a job every {show(measured.workload.arrivals.mean)} s, "
         f"which keeps the workers busy for {_LOAD:.0%} of the time, is a guess; change it there."
     )
 
@@ -122,7 +122,7 @@ def measured_profile(record: Record, parts: int, iterations: int, redundancy: fl
     ]
     service = iterations * float(np.mean([seen.end - seen.start for seen in rounds]))
     arrivals = Arrivals.poisson(_LOAD / service)
-    return Profile(Job(critical=parts, redundancy=redundancy, iterations=iterations, arrivals=arrivals), workers)
+    return Profile(Workload(critical=parts, redundancy=redundancy, iterations=iterations, arrivals=arrivals), workers)
 
 
 def profile_report(measured: Profile, rounds: int, path: Path) -> dict[str, Any]:

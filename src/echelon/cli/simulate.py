@@ -9,8 +9,7 @@ from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile
 from echelon.errors import ArgumentError
 from echelon.prediction import plan_law
 from echelon.schemes import any_k, split_rows
-from echelon.simulation import CONFIDENCE, StreamResult
-from echelon.simulation import simulate as run_stream
+from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs
 from echelon.simulation import simulate_law as run_law
 
 
@@ -39,7 +38,7 @@ def simulate(
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is."""
     profile = profile_with(file, delay)
     chosen = split_rows(profile, split, tasks=tasks, purge=not no_purge)
-    plan = any_k(chosen.counts, profile.job.critical)
+    plan = any_k(chosen.counts, profile.workload.critical)
     if quick and overlap:
         raise ArgumentError(
             "--overlap, --quick: not allowed together; who is idle when is not known of whole iterations"
@@ -49,24 +48,24 @@ def simulate(
         seen = run_law(law, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
     else:
         with progress("simulating") as tick:
-            seen = run_stream(
+            seen = simulate_jobs(
                 plan, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup,
                 purge=not no_purge, overlap=overlap, progress=tick,
             )  # fmt: skip
     if json:
-        stable = seen.service.mean < profile.job.arrivals.mean
+        stable = seen.service.mean < profile.workload.arrivals.mean
         details = {"rule": split, "workers": profile.names, "split": chosen.counts, "stable": stable}
         print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
         return
     _show(seen, profile.names, [int(count) for count in chosen.counts])
-    if seen.service.mean >= profile.job.arrivals.mean:
+    if seen.service.mean >= profile.workload.arrivals.mean:
         out.print(
             f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "
-            f"{show(profile.job.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
+            f"{show(profile.workload.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
         )
 
 
-def simulate_report(seen: StreamResult) -> dict[str, Any]:
+def simulate_report(seen: SimulatedJobs) -> dict[str, Any]:
     """Return what `echelon simulate` says, by the keys of its JSON."""
     return {
         "delay": {
@@ -87,7 +86,7 @@ def simulate_report(seen: StreamResult) -> dict[str, Any]:
     }
 
 
-def _show(seen: StreamResult, names: list[str], counts: list[int]) -> None:
+def _show(seen: SimulatedJobs, names: list[str], counts: list[int]) -> None:
     interval = f"{show(seen.delay.low)} … {show(seen.delay.high)}"
     print_table(
         f"{seen.seeds} streams of {seen.jobs} jobs (sampled)",

@@ -12,7 +12,7 @@ from echelon.cli.options import AsJson
 from echelon.cli.report import Run
 from echelon.errors import ArgumentError
 from echelon.files import write_profile
-from echelon.profile import Job
+from echelon.profile import Workload
 from echelon.seeds import generators
 from echelon.stream import read_record
 from echelon.stream.traced import Traced, traced
@@ -37,7 +37,7 @@ def trace(
     except ArgumentError as error:
         raise ArgumentError(f"{run}: {error}") from None
     write_profile(found.profile, file)
-    job = found.profile.job
+    job = found.profile.workload
     if json:
         print_json(
             {
@@ -57,12 +57,12 @@ def trace(
     out.print(f"Written to {file}.", markup=False, soft_wrap=True)
 
 
-def _method(job: Job) -> str:
+def _method(job: Workload) -> str:
     return "recorded" if job.arrivals.times else "Poisson"
 
 
 def _show(found: Traced) -> None:
-    job = found.profile.job
+    job = found.profile.workload
     print_table(
         f"Any {job.critical} of {job.tasks} rows, {job.iterations} iterations a job, "
         f"{job.arrivals.rate:.4g} jobs a second ({_method(job)})",

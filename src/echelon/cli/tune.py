@@ -40,7 +40,7 @@ def tune(
     if critical or redundancy:
         grid = code_grid(
             critical or sorted({code.critical for code in grid}),
-            redundancy or sorted({code.redundancy for code in grid if code.critical == profile.job.critical}),
+            redundancy or sorted({code.redundancy for code in grid if code.critical == profile.workload.critical}),
         )
     with progress("searching codes") as tick:
         found = best_code(profile, grid, cost=model, rule=split, purge=not no_purge, progress=tick)
@@ -87,7 +87,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "critical": trial.code.critical,
         "redundancy": trial.code.redundancy,
         "tasks": trial.code.tasks,
-        "operations": trial.profile.job.operations,
+        "operations": trial.profile.workload.operations,
         "split": trial.split.counts,
         "active": trial.split.active,
         "iteration_mean": trial.prediction.iteration_mean,

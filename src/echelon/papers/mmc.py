@@ -19,7 +19,7 @@ from echelon.codes import Code, SpanTracker
 from echelon.papers import mmc_beyond, mmc_lending, mmc_unequal
 from echelon.papers.claims import Claim, run_steps, told, verdict, write_csv
 from echelon.papers.mmc_beyond import LOAD, MODEL, WORKERS
-from echelon.prediction import predict
+from echelon.prediction import predict_rounds
 from echelon.schemes import (
     CodedPlan,
     fractional_repetition,
@@ -28,7 +28,7 @@ from echelon.schemes import (
     multi_message,
     uncoded_multi_message,
 )
-from echelon.simulation import CompletionResult, complete
+from echelon.simulation import SimulatedRounds, simulate_rounds
 from echelon.theory import has_completion_law
 
 ROUNDS = 100_000
@@ -38,7 +38,7 @@ MOST_SUBSETS = 1000  # of rows that are tried one by one; where there are more, 
 def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], None] | None = None) -> list[Claim]:
     """Write PNG and CSV files for every figure, example and search into `folder`; return the claims with verdicts."""
     plans = schemes()
-    seen = {name: complete(plan, MODEL, rounds=ROUNDS, seed=seed) for name, plan in plans.items()}
+    seen = {name: simulate_rounds(plan, MODEL, rounds=ROUNDS, seed=seed) for name, plan in plans.items()}
     steps: tuple[Callable[[Path, int], list[Claim]], ...] = (
         partial(_figure1, plans=plans, seen=seen),
         _examples,
@@ -68,10 +68,10 @@ def schemes() -> dict[str, CodedPlan]:
 
 def _exact(plan: CodedPlan) -> float | None:
     """Return the mean completion time under model (5), where it is known without sampling."""
-    return predict(plan, MODEL).mean if has_completion_law(plan, [MODEL] * len(plan.lanes)) else None
+    return predict_rounds(plan, MODEL).mean if has_completion_law(plan, [MODEL] * len(plan.lanes)) else None
 
 
-def _figure1(folder: Path, seed: int, *, plans: dict[str, CodedPlan], seen: dict[str, CompletionResult]) -> list[Claim]:
+def _figure1(folder: Path, seed: int, *, plans: dict[str, CodedPlan], seen: dict[str, SimulatedRounds]) -> list[Claim]:
     exact = {name: _exact(plan) for name, plan in plans.items()}
     rows = [
         [name, result.mean, result.error, exact[name], result.load, result.load_error, result.load_with_stop]
@@ -96,11 +96,11 @@ def _figure1(folder: Path, seed: int, *, plans: dict[str, CodedPlan], seen: dict
     below.legend(frameon=False, fontsize=8)
     plots.save(drawn, folder / "figure1.png")
     best = {name: result.mean if exact[name] is None else float(exact[name] or 0) for name, result in seen.items()}
-    single = complete(multi_message(workers=WORKERS, load=LOAD, order=1), MODEL, rounds=ROUNDS, seed=seed)
+    single = simulate_rounds(multi_message(workers=WORKERS, load=LOAD, order=1), MODEL, rounds=ROUNDS, seed=seed)
     return [*_time_claims(seen, best), _special_case(seen["UC-MMC"], single), _improvement(seen, best)]
 
 
-def _time_claims(seen: dict[str, CompletionResult], best: dict[str, float]) -> list[Claim]:
+def _time_claims(seen: dict[str, SimulatedRounds], best: dict[str, float]) -> list[Claim]:
     lcc, first, second, hybrid = (best[name] for name in ("LCC", "GC-MMC-1", "GC-MMC-2", "hybrid 2"))
     load, stopped = (value / WORKERS for value in (seen["GC-MMC-2"].load, seen["GC-MMC-2"].load_with_stop))
     return [
@@ -133,7 +133,7 @@ def _time_claims(seen: dict[str, CompletionResult], best: dict[str, float]) -> l
     ]
 
 
-def _special_case(uncoded: CompletionResult, single: CompletionResult) -> Claim:
+def _special_case(uncoded: SimulatedRounds, single: SimulatedRounds) -> Claim:
     equal = int((uncoded.times == single.times).sum())
     return Claim(
         "Section 4.1",
@@ -145,7 +145,7 @@ def _special_case(uncoded: CompletionResult, single: CompletionResult) -> Claim:
     )
 
 
-def _improvement(seen: dict[str, CompletionResult], best: dict[str, float]) -> Claim:
+def _improvement(seen: dict[str, SimulatedRounds], best: dict[str, float]) -> Claim:
     gain, alone = best["GC"] / best["GC-MMC-1"], best["GC"] / best["FR"]
     return Claim(
         "Abstract",
@@ -276,7 +276,7 @@ def _hybrids(folder: Path, seed: int) -> list[Claim]:
         plans = [make(**arguments), fractional_repetition(workers=workers, load=load), make(**arguments, hybrid=True)]
         kinds = mmc_beyond.speeds(workers, load, seed)
         for kind, laws in kinds.items():
-            many, one, both = (complete(plan, laws, rounds=mmc_beyond.CHECK_ROUNDS, seed=seed) for plan in plans)
+            many, one, both = (simulate_rounds(plan, laws, rounds=mmc_beyond.CHECK_ROUNDS, seed=seed) for plan in plans)
             over = int((both.times > np.minimum(many.times, one.times)).sum())
             later, rounds = later + over, rounds + mmc_beyond.CHECK_ROUNDS
             same += setting.endswith("order 6") and bool((both.times == many.times).all())

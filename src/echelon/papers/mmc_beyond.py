@@ -17,7 +17,7 @@ from echelon.delays import RoundPace, ShiftedExponential
 from echelon.optimise import optimise_multi_message
 from echelon.papers.claims import BEYOND, Claim, told, verdict, write_csv
 from echelon.schemes import CodedPlan, gradient_coding, multi_message
-from echelon.simulation import CompletionResult, complete
+from echelon.simulation import SimulatedRounds, simulate_rounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +76,7 @@ def clustering(folder: Path, seed: int) -> list[Claim]:
     kinds = speeds(WORKERS, LOAD, seed)
     plans = {(design, clusters): make(clusters) for design, make in DESIGNS.items() for clusters in CLUSTERS}
     seen = {
-        (kind, *key): complete(plan, laws, rounds=CHECK_ROUNDS, seed=seed)
+        (kind, *key): simulate_rounds(plan, laws, rounds=CHECK_ROUNDS, seed=seed)
         for kind, laws in kinds.items()
         for key, plan in plans.items()
     }
@@ -121,7 +121,7 @@ def clustering(folder: Path, seed: int) -> list[Claim]:
     ]
 
 
-def _separated(seen: dict[tuple[str, str, int], CompletionResult], *, worse: bool) -> list[str]:
+def _separated(seen: dict[tuple[str, str, int], SimulatedRounds], *, worse: bool) -> list[str]:
     """Return the cases in which clusters are worse, or better, than none by more than the intervals."""
     cases = []
     for (kind, design, p), result in seen.items():
@@ -131,11 +131,11 @@ def _separated(seen: dict[tuple[str, str, int], CompletionResult], *, worse: boo
     return cases
 
 
-def orders_and_search(folder: Path, seed: int, *, seen: dict[str, CompletionResult], rounds: int) -> list[Claim]:
+def orders_and_search(folder: Path, seed: int, *, seen: dict[str, SimulatedRounds], rounds: int) -> list[Claim]:
     """Trade load for time: every order of the correlated design in 4 clusters, and the best of all designs."""
     orders = range(1, LOAD + 1)
     plans = [multi_message(workers=WORKERS, load=LOAD, clusters=4, order=order) for order in orders]
-    swept = [complete(plan, MODEL, rounds=rounds, seed=seed) for plan in plans]
+    swept = [simulate_rounds(plan, MODEL, rounds=rounds, seed=seed) for plan in plans]
     columns = ["mean", "error", "load", "load_with_stop"]
     rows = [
         [order, LOAD - order + 1, plan.slots[0].threshold, *figures(result)]
@@ -189,6 +189,6 @@ def orders_and_search(folder: Path, seed: int, *, seen: dict[str, CompletionResu
     ]
 
 
-def figures(result: CompletionResult) -> list[float]:
+def figures(result: SimulatedRounds) -> list[float]:
     """Return what tables show of simulated rounds."""
     return [result.mean, result.error, result.load, result.load_with_stop]

@@ -12,10 +12,10 @@ from echelon import plots
 from echelon.delays import Delay, RoundPace, Straggler, task_laws
 from echelon.papers.claims import BEYOND, Claim, write_csv
 from echelon.papers.mmc_beyond import figures
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import CodedPlan, fractional_repetition, multi_message, sliding_window
 from echelon.schemes import uncoded_multi_message as uncoded
-from echelon.simulation import CompletionResult, complete
+from echelon.simulation import SimulatedRounds, simulate_rounds
 
 SCREEN_ROUNDS, SCORE_ROUNDS = 4_000, 30_000
 # Unequal workers: the whole data takes the fastest 1 s and the slowest 4 s; std / mean, and the share of slow rounds.
@@ -46,7 +46,7 @@ def unequal_profile(critical: int, chunks: int, spread: float) -> Profile:
         Worker(f"w{i + 1}", mean=time / chunks, std=spread * time / chunks, law="round_pace")
         for i, time in enumerate(WHOLE.tolist())
     ]
-    job = Job(critical=critical, redundancy=chunks / critical, iterations=1, arrivals=Arrivals.poisson(0.001))
+    job = Workload(critical=critical, redundancy=chunks / critical, iterations=1, arrivals=Arrivals.poisson(0.001))
     return Profile(job, workers)
 
 
@@ -113,14 +113,14 @@ def unequal(folder: Path, seed: int) -> list[Claim]:
     return claims
 
 
-Best = dict[tuple[str, int], tuple[Candidate, CompletionResult]]
+Best = dict[tuple[str, int], tuple[Candidate, SimulatedRounds]]
 
 
 def _best_of_families(spread: float, slow_share: float, seed: int) -> Best:
     """Return the best design of each family and limit, chosen on few rounds and scored on fresh ones."""
 
-    def score(one: Candidate, rounds: int, start: int) -> CompletionResult:
-        return complete(one.plan, unequal_laws(one.plan.parts, spread, slow_share), rounds=rounds, seed=start)
+    def score(one: Candidate, rounds: int, start: int) -> SimulatedRounds:
+        return simulate_rounds(one.plan, unequal_laws(one.plan.parts, spread, slow_share), rounds=rounds, seed=start)
 
     tried = [one for one in candidates(spread) if one.copies <= MOST_COPIES + 1e-9]
     screened = [(one, score(one, SCREEN_ROUNDS, seed)) for one in tried]

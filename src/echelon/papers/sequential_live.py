@@ -17,7 +17,7 @@ from echelon.papers.claims import BEYOND, Claim, verdict, write_csv
 from echelon.papers.sequential_table import SLOWDOWN, WORKERS, baselines, independent_schemes
 from echelon.papers.sequential_training import RATES, Images, Network, images, in_turn, loads, networks, plain, train
 from echelon.products import MatmulStream
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import Sequential
 from echelon.simulation import simulate_chain
 from echelon.stream import read_record
@@ -36,7 +36,7 @@ def profile(base_s: float) -> Profile:
     second = base_s**2 * (1 + PROBABILITY * (SLOWDOWN**2 - 1))
     slow = {"probability": PROBABILITY, "slowdown": SLOWDOWN}
     std = (second - mean**2) ** 0.5
-    job = Job(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    job = Workload(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
     workers = [Worker(f"w{p + 1}", mean=mean, std=std, law="straggler", parameters=slow) for p in range(WORKERS)]
     return Profile(job, workers)
 

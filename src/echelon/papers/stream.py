@@ -10,9 +10,9 @@ from echelon.arrays import FloatArray
 from echelon.papers import stream_five, stream_hundred
 from echelon.papers.claims import Claim, run_steps, told, verdict, write_csv
 from echelon.papers.stream_workers import example2
-from echelon.prediction import predict
+from echelon.prediction import predict_jobs
 from echelon.schemes import any_k, split_rows
-from echelon.simulation import Interval, StreamResult, simulate
+from echelon.simulation import Interval, SimulatedJobs, simulate_jobs
 from echelon.theory import lower_bound, queued_bound
 
 SEEDS = 200
@@ -35,15 +35,15 @@ def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], Non
 
 def _example2(folder: Path, seed: int) -> list[Claim]:
     profile = example2()
-    job = profile.job
+    job = profile.workload
     exact: dict[str, float] = {}
-    seen: dict[str, StreamResult] = {}
+    seen: dict[str, SimulatedJobs] = {}
     rows: list[list[object]] = []
     for rule in ("theorem2", "uniform"):
         split = split_rows(profile, rule)
         plan = any_k(split.counts, job.critical)
-        exact[rule] = predict(plan, profile).delay
-        seen[rule] = simulate(plan, profile, jobs=JOBS, seeds=SEEDS, seed=seed)
+        exact[rule] = predict_jobs(plan, profile).delay
+        seen[rule] = simulate_jobs(plan, profile, jobs=JOBS, seeds=SEEDS, seed=seed)
         delay = seen[rule].delay
         rows.append([rule, " ".join(map(str, split.counts)), exact[rule], delay.mean, delay.low, delay.high])
     write_csv(folder / "example2.csv", ["split", "rows", "exact", "simulated", "low", "high"], rows)

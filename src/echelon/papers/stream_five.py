@@ -18,11 +18,11 @@ from echelon.delays import arrival_law
 from echelon.jobs import HollowJob
 from echelon.papers.claims import NOT_ENOUGH_DATA, Claim, told, verdict, write_csv
 from echelon.papers.stream_workers import strong_five, weak_five
-from echelon.prediction import plan_law, predict
+from echelon.prediction import plan_law, predict_jobs
 from echelon.profile import Profile
 from echelon.schemes import any_k, coded_rows, split_rows
 from echelon.seeds import generators
-from echelon.simulation import Interval, StreamResult, simulate, simulate_law
+from echelon.simulation import Interval, SimulatedJobs, simulate_jobs, simulate_law
 from echelon.stream import Stream, read_record
 from echelon.stream.recorded import Timeline, record_timeline
 from echelon.theory import lower_bound, metric, queued_bound
@@ -35,8 +35,8 @@ OMEGAS = np.array([1.0, 1.01, 1.02, 1.03, 1.04, 1.06, 1.08, 1.1, 1.15, 1.2, 1.3,
 
 
 def _delay(profile: Profile, rule: str, omega: float, *, purge: bool = True) -> float:
-    coded = profile.with_job(redundancy=omega)
-    return predict(any_k(split_rows(coded, rule).counts, coded.job.critical), coded, purge=purge).delay
+    coded = profile.with_workload(redundancy=omega)
+    return predict_jobs(any_k(split_rows(coded, rule).counts, coded.workload.critical), coded, purge=purge).delay
 
 
 def _over_draws(make: Callable[[int], Profile], value: Callable[[Profile], float]) -> FloatArray:
@@ -50,7 +50,7 @@ def _range(values: FloatArray) -> str:
 def figure2(folder: Path, seed: int) -> list[Claim]:
     """Draw the workers and the metric of each under both splits."""
     profile = weak_five()
-    speeds, gamma = profile.speeds, profile.job.gamma
+    speeds, gamma = profile.speeds, profile.workload.gamma
     levels = {rule: metric(speeds, split_rows(profile, rule).counts, gamma) for rule in ("theorem2", "uniform")}
     rows = zip(profile.names, speeds.mean, speeds.std, speeds.link, levels["theorem2"], levels["uniform"], strict=True)
     write_csv(folder / "figure2.csv", ["worker", "mean", "std", "link", "metric_optimal", "metric_uniform"], list(rows))
@@ -97,7 +97,7 @@ def figure2(folder: Path, seed: int) -> list[Claim]:
 def _first_jobs(profile: Profile, counts: IntArray, seed: int) -> Timeline:
     """Return who is busy when in the first three jobs, in virtual time."""
     gap_rng, code_rng = generators(seed)
-    job = profile.job
+    job = profile.workload
     plan = coded_rows(mds(parts=job.critical, rows=int(counts.sum()), rng=code_rng), counts)
     gaps = arrival_law(job.arrivals).sample((1, DRAWN_JOBS, 1), gap_rng)[0, :, 0]
     with TemporaryDirectory() as there:
@@ -124,11 +124,11 @@ def figure3(folder: Path, seed: int) -> list[Claim]:
     write_csv(folder / "figure3.csv", ["split", "worker", "job", "iteration", "start", "stop"], rows)
 
     def service(some: Profile, rule: str) -> float:
-        return predict(any_k(split_rows(some, rule).counts, some.job.critical), some).service_mean
+        return predict_jobs(any_k(split_rows(some, rule).counts, some.workload.critical), some).service_mean
 
     uniform = _over_draws(weak_five, lambda some: service(some, "uniform"))
     optimal = _over_draws(weak_five, lambda some: service(some, "theorem2"))
-    gap = profile.job.arrivals.mean
+    gap = profile.workload.arrivals.mean
     return [
         Claim(
             "Fig. 3",
@@ -160,10 +160,10 @@ class _Point:
 
 
 def _point(profile: Profile, omega: float, seed: int) -> tuple[_Point, dict[str, FloatArray]]:
-    coded = profile.with_job(redundancy=omega)
-    seen: dict[str, StreamResult] = {}
+    coded = profile.with_workload(redundancy=omega)
+    seen: dict[str, SimulatedJobs] = {}
     for rule in ("theorem2", "uniform"):
-        law = plan_law(any_k(split_rows(coded, rule).counts, coded.job.critical), coded)
+        law = plan_law(any_k(split_rows(coded, rule).counts, coded.workload.critical), coded)
         seen[rule] = simulate_law(law, coded, jobs=JOBS, seeds=SEEDS, seed=seed)
     point = _Point(
         omega,
@@ -182,8 +182,8 @@ def figure4(folder: Path, seed: int) -> list[Claim]:
     both = [_point(profile, float(omega), seed) for omega in OMEGAS]
     points = [point for point, _ in both]
     single = both[int(np.flatnonzero(OMEGAS == 1.06)[0])][1]
-    bound = lower_bound(profile.speeds, profile.job.critical, profile.job.iterations)
-    queued = queued_bound(profile.job.arrivals, bound)
+    bound = lower_bound(profile.speeds, profile.workload.critical, profile.workload.iterations)
+    queued = queued_bound(profile.workload.arrivals, bound)
     columns = ["omega", "optimal", "optimal_low", "optimal_high", "uniform", "uniform_low", "uniform_high",
                "optimal_exact", "uniform_exact", "unpurged", "bound", "bound_queued"]  # fmt: skip
     rows = [
@@ -216,19 +216,19 @@ def figure4(folder: Path, seed: int) -> list[Claim]:
 
 def _figure4_claims(points: list[_Point], profile: Profile, seed: int) -> list[Claim]:
     def bound(some: Profile) -> float:
-        return lower_bound(some.speeds, some.job.critical, some.job.iterations)
+        return lower_bound(some.speeds, some.workload.critical, some.workload.iterations)
 
     reached = _over_draws(
         strong_five, lambda some: min(_delay(some, "theorem2", w) for w in (1.06, 1.2, 1.5)) / bound(some)
     )
     near = _over_draws(
-        strong_five, lambda some: _delay(some, "theorem2", 1.06) / queued_bound(some.job.arrivals, bound(some))
+        strong_five, lambda some: _delay(some, "theorem2", 1.06) / queued_bound(some.workload.arrivals, bound(some))
     )
     little = _over_draws(strong_five, lambda some: _delay(some, "uniform", 1.0) / _delay(some, "theorem2", 1.0))
     much = _over_draws(strong_five, lambda some: _delay(some, "uniform", 1.5) / _delay(some, "theorem2", 1.5))
     first, last = points[0], points[-1]
-    plan = any_k(split_rows(profile).counts, profile.job.critical)
-    sampled = simulate(plan, profile, jobs=JOBS, seeds=20, seed=seed).delay
+    plan = any_k(split_rows(profile).counts, profile.workload.critical)
+    sampled = simulate_jobs(plan, profile, jobs=JOBS, seeds=20, seed=seed).delay
     draws = f"{DRAWS} seeded draws of workers"
     return [
         Claim(

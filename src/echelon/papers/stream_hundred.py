@@ -129,7 +129,7 @@ def table2(folder: Path, seed: int) -> list[Claim]:
         law = plan_law(any_k(split_rows(coded).counts, k), coded)
         ours[k] = simulate_law(law, coded, jobs=JOBS, seeds=50, seed=seed).delay
         longer[k] = simulate_law(law, coded, jobs=2 * JOBS, seeds=50, seed=seed).delay.mean
-        service = coded.job.iterations * law.mean
+        service = coded.workload.iterations * law.mean
         rows.append([k, published, ours[k].mean, ours[k].low, ours[k].high, longer[k], service])
     columns = ["critical", "published", "ours", "low", "high", "ours_2000_jobs", "service_mean"]
     write_csv(folder / "table2.csv", columns, rows)

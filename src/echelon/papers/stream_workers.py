@@ -8,7 +8,7 @@ is of the size of 650. A claim that depends on the draw is therefore checked ove
 
 import numpy as np
 
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 
 _RATES = (5.29e7, 7.26e7, 3.10e7, 1.37e7, 6.03e7)
 _LINKS = (0.0481, 0.0562, 0.0817, 0.0509, 0.0893)
@@ -16,7 +16,7 @@ _LINKS = (0.0481, 0.0562, 0.0817, 0.0509, 0.0893)
 
 def example2() -> Profile:
     """Return Example 2: K = 50, Omega = 1.1, C = 2 827 440, I = 50, five workers as printed."""
-    job = Job(
+    job = Workload(
         critical=50, redundancy=1.1, iterations=50, arrivals=Arrivals.poisson(0.01), operations=2_827_440
     )  # fmt: skip
     pairs = zip(_RATES, _LINKS, strict=True)
@@ -35,11 +35,11 @@ def strong_five(seed: int = 1) -> Profile:
 
 def hundred(seed: int = 1) -> Profile:
     """Return a hundred workers for Figs. 5 to 7 and Table II: K C = 175 000, with K = 350 to begin with."""
-    return _drawn(100, (100.0, 750.0), (0.0, 75.0), seed).with_job(critical=350)
+    return _drawn(100, (100.0, 750.0), (0.0, 75.0), seed).with_workload(critical=350)
 
 
 def _drawn(workers: int, rates: tuple[float, float], links: tuple[float, float], seed: int) -> Profile:
     rng = np.random.default_rng(seed)
-    job = Job(critical=1000, redundancy=1.0, iterations=10, arrivals=Arrivals.poisson(0.01), operations=500)
+    job = Workload(critical=1000, redundancy=1.0, iterations=10, arrivals=Arrivals.poisson(0.01), operations=500)
     drawn = zip(rng.uniform(*rates, workers), rng.uniform(*links, workers), strict=True)
     return Profile(job, [Worker(f"w{p}", rate=float(mu), link=float(c)) for p, (mu, c) in enumerate(drawn, 1)])

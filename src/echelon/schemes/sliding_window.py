@@ -17,13 +17,13 @@ def sliding_window(profile: Profile, rule: str = "theorem2") -> CodedPlan:
     where workers differ in speed for good, and the redundancy that is wanted is small: the first row of every worker
     costs as many chunks as there may be losses, and one more.
 
-    >>> from echelon.profile import Arrivals, Job, Worker
-    >>> job = Job(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
+    >>> from echelon.profile import Arrivals, Workload, Worker
+    >>> job = Workload(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))
     >>> plan = sliding_window(Profile(job, [Worker("a", mean=1, std=0.1), Worker("b", mean=3, std=0.3)]))
     >>> [[task.cost for task in lane] for lane in plan.lanes]
     [[3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 1.0]]
     """
-    rows, critical = profile.job.tasks, profile.job.critical
+    rows, critical = profile.workload.tasks, profile.workload.critical
     if rows > MOST_WORKERS:
         raise ArgumentError(f"profile: {rows} rows are not allowed; must be at most {MOST_WORKERS}")
     load = rows - critical + 1

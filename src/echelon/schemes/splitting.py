@@ -29,13 +29,13 @@ def split_rows(
     task laws with closed sums. `first` is the cost of a lane's first task, where the others cost 1 (a gradient code);
     ``best`` knows tasks of cost 1 only.
 
-    >>> from echelon.profile import Arrivals, Job, Worker
-    >>> job = Job(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.01))
+    >>> from echelon.profile import Arrivals, Workload, Worker
+    >>> job = Workload(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.01))
     >>> split_rows(Profile(job, [Worker("a", mean=1, std=1), Worker("b", mean=2, std=2)])).counts.tolist()
     [4, 2]
     """
     checks.one_of("split", rule, RULES)
-    job = profile.job
+    job = profile.workload
     tasks = job.tasks if tasks is None else checks.whole("tasks", tasks, least=1)
     if tasks < job.critical:
         raise ArgumentError(f"tasks: {tasks} is not allowed; must be at least critical, {job.critical}")
@@ -52,7 +52,7 @@ def split_rows(
 def _best(profile: Profile, laws: Sequence[Delay], start: Split, purge: bool) -> Split:
     from echelon.theory import SplitScore, queue_delay, service_moments  # streams have no need of it
 
-    job = profile.job
+    job = profile.workload
     links = profile.speeds.link
 
     def delay(mean: float, second: float) -> float:

@@ -1,13 +1,12 @@
 """Plans under laws, vectorised over rounds, jobs and seeds: single rounds, streams of jobs, chains of products."""
 
 from echelon.simulation.chains import ChainResult, simulate_chain
-from echelon.simulation.completion import CompletionResult, complete
 from echelon.simulation.rounds import Rounds, RoundSampler
-from echelon.simulation.simulate import simulate
+from echelon.simulation.simulated_jobs import CONFIDENCE, Interval, SimulatedJobs, simulate_jobs, simulate_law
+from echelon.simulation.simulated_rounds import SimulatedRounds, simulate_rounds
 from echelon.simulation.spans import complete_by_span
-from echelon.simulation.stream import CONFIDENCE, Interval, StreamResult, simulate_law, simulate_stream
 
 __all__ = [
-    "CONFIDENCE", "ChainResult", "CompletionResult", "Interval", "RoundSampler", "Rounds", "StreamResult",
-    "complete", "complete_by_span", "simulate", "simulate_chain", "simulate_law", "simulate_stream",
+    "CONFIDENCE", "ChainResult", "Interval", "RoundSampler", "Rounds", "SimulatedJobs", "SimulatedRounds",
+    "complete_by_span", "simulate_chain", "simulate_jobs", "simulate_law", "simulate_rounds",
 ]  # fmt: skip

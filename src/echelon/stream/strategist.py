@@ -8,7 +8,7 @@ import numpy as np
 
 from echelon.arrays import FloatArray
 from echelon.jobs import IterativeJob
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import CodedPlan
 from echelon.stream.pacing import Pacing
 
@@ -61,16 +61,16 @@ class Strategist:
         """Return the workers as they are believed to be now."""
         speeds = self._pacing.speeds()
         if self._profile is not None and not _changed(self._profile.speeds.mean, speeds.mean):
-            return self._profile.with_job(critical=job.parts)  # with the laws that it names
+            return self._profile.with_workload(critical=job.parts)  # with the laws that it names
         rows = zip(speeds.mean.tolist(), speeds.std.tolist(), speeds.link.tolist(), strict=True)
         workers = [
             Worker(f"worker {place + 1}", mean=mean, std=max(std, _LEAST_SPREAD * mean), link=link)
             for place, (mean, std, link) in enumerate(rows)
         ]
         if self._profile is not None:
-            return replace(self._profile, workers=workers).with_job(critical=job.parts)
+            return replace(self._profile, workers=workers).with_workload(critical=job.parts)
         # nobody knows how jobs will arrive: the shortest iteration is the aim
-        described = Job(critical=job.parts, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1e-9))
+        described = Workload(critical=job.parts, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1e-9))
         return Profile(described, workers)
 
 

@@ -11,7 +11,7 @@ from echelon import checks
 from echelon.arrays import BoolArray, FloatArray
 from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.stream.record import Record, RecordedRound
 from echelon.stream.recorded import TaskSeen, iterations, links, span, tasks_seen
 
@@ -135,7 +135,7 @@ def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
         notes.append(f"{', '.join(left_out)}: left out, for no task of theirs was seen to end.")
     arrivals, said = _arrivals(record)
     redundancy = record.redundancy if round(needed * record.redundancy) == rows else rows / needed
-    job = Job(critical=needed, redundancy=redundancy, iterations=_usual_iterations(kind), arrivals=arrivals)
+    job = Workload(critical=needed, redundancy=redundancy, iterations=_usual_iterations(kind), arrivals=arrivals)
     return Traced(Profile(job, workers), tuple(known), tuple(left_out), tuple([*notes, *said]))
 
 

@@ -48,7 +48,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamResult:
+class SimulatedJobs:
     """What a simulated stream showed.
 
     delay: mean time of a job from arrival to delivery, with its interval over seeds.
@@ -75,7 +75,7 @@ class StreamResult:
         return float(np.percentile(self.delays, percent))
 
 
-def simulate_stream(
+def simulate_jobs(
     plan: Plan,
     profile: Profile,
     *,
@@ -87,7 +87,7 @@ def simulate_stream(
     laws: Delay | Sequence[Delay] | None = None,
     overlap: bool = False,
     progress: Progress | None = None,
-) -> StreamResult:
+) -> SimulatedJobs:
     """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
 
     Every task is sampled. Each seed starts with an empty queue; the first `warmup` jobs of each are run but
@@ -105,10 +105,10 @@ def simulate_stream(
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     if overlap:
         rounds = Overlapped(plan, sampler.laws, sampler.links)
-        left = rounds.departures(arrivals, profile.job.iterations, rng, overlap=True, progress=progress)
-        return _result(arrivals, left, _served(arrivals, left), None, profile.job.iterations, warmup)
-    services, busy = _run(sampler, profile.job.iterations, jobs + warmup, seeds, rng, progress)
-    return _result(arrivals, departures(arrivals, services), services, busy, profile.job.iterations, warmup)
+        left = rounds.departures(arrivals, profile.workload.iterations, rng, overlap=True, progress=progress)
+        return _result(arrivals, left, _served(arrivals, left), None, profile.workload.iterations, warmup)
+    services, busy = _run(sampler, profile.workload.iterations, jobs + warmup, seeds, rng, progress)
+    return _result(arrivals, departures(arrivals, services), services, busy, profile.workload.iterations, warmup)
 
 
 def simulate_law(
@@ -119,13 +119,13 @@ def simulate_law(
     seeds: int = 200,
     seed: int = 1,
     warmup: int = 0,
-) -> StreamResult:
+) -> SimulatedJobs:
     """Return delays alone, each iteration drawn at once from its exact law: the quick path.
 
     The law comes from `echelon.theory.iteration_law`; nothing is known of single workers afterwards.
     """
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
-    iterations = profile.job.iterations
+    iterations = profile.workload.iterations
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     services = np.empty(arrivals.size)
@@ -146,7 +146,7 @@ def _sizes(jobs: int, seeds: int, warmup: int) -> tuple[int, int, int]:
 
 
 def _arrivals(profile: Profile, jobs: int, seeds: int, rng: Generator) -> FloatArray:
-    law = arrival_law(profile.job.arrivals)
+    law = arrival_law(profile.workload.arrivals)
     # consecutive gaps lie along the axis on which a law keeps its memory
     times = law.sample((seeds, jobs, 1), rng)[..., 0]
     return np.cumsum(times, axis=1, out=times)
@@ -200,13 +200,13 @@ def _result(
     busy: FloatArray | None,
     iterations: int,
     warmup: int,
-) -> StreamResult:
+) -> SimulatedJobs:
     delays = (left - arrivals)[:, warmup:]
     counted = services[:, warmup:]
     spans = left[:, -1] - arrivals[:, 0]
     total = float(spans.sum())
     seeds, jobs = delays.shape
-    return StreamResult(
+    return SimulatedJobs(
         delay=Interval.of(delays.mean(axis=1)),
         delays=delays,
         service=Interval.of(counted.mean(axis=1)),

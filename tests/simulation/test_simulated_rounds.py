@@ -8,7 +8,7 @@ import pytest
 from echelon.delays import Deterministic, Exponential, Fritchman, RoundPace, ShiftedExponential, Trace
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
-from echelon.profile import Arrivals, Job, Profile, Worker
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import (
     any_k,
     fractional_repetition,
@@ -17,7 +17,7 @@ from echelon.schemes import (
     multi_message,
     uncoded_multi_message,
 )
-from echelon.simulation import CompletionResult, StreamResult, complete, simulate
+from echelon.simulation import SimulatedJobs, SimulatedRounds, simulate_jobs, simulate_rounds
 
 SHIFT, RATE, WORKERS, LOAD = 0.01, 10.0, 40, 10
 LAW = RoundPace(base=ShiftedExponential(shift=SHIFT, rate=RATE))
@@ -35,7 +35,7 @@ PAPER = {
 
 @cache
 def run(name):
-    return complete(PAPER[name], LAW, rounds=100_000, seed=1)
+    return simulate_rounds(PAPER[name], LAW, rounds=100_000, seed=1)
 
 
 def harmonic(n, power=1):
@@ -139,7 +139,7 @@ def test_gc_mmc_2_does_not_equal_lagrange_but_its_hybrid_comes_near():
 def test_uncoded_computation_is_the_correlated_design_of_order_one(clusters):
     uncoded = uncoded_multi_message(workers=40, load=10, clusters=clusters)
     plan = multi_message(workers=40, load=10, clusters=clusters, order=1)
-    ours, theirs = (complete(some, LAW, rounds=4000, seed=3) for some in (uncoded, plan))
+    ours, theirs = (simulate_rounds(some, LAW, rounds=4000, seed=3) for some in (uncoded, plan))
     np.testing.assert_array_equal(ours.times, theirs.times)
     assert ours.load == theirs.load
 
@@ -147,19 +147,21 @@ def test_uncoded_computation_is_the_correlated_design_of_order_one(clusters):
 def test_plans_for_the_same_workers_see_the_same_paces():
     """Gradient coding ends with the 31st pace of a round, Lagrange coding with the 7th, any 40 of 40 with the last."""
     rounds, seed = 5000, 9
-    last = complete(any_k([1] * 40, critical=40), LAW, rounds=rounds, seed=seed).times
-    thirty_first = complete(gradient_coding(workers=40, load=10), LAW, rounds=rounds, seed=seed).times
-    seventh = complete(lagrange(workers=40, load=10), LAW, rounds=rounds, seed=seed).times
+    last = simulate_rounds(any_k([1] * 40, critical=40), LAW, rounds=rounds, seed=seed).times
+    thirty_first = simulate_rounds(gradient_coding(workers=40, load=10), LAW, rounds=rounds, seed=seed).times
+    seventh = simulate_rounds(lagrange(workers=40, load=10), LAW, rounds=rounds, seed=seed).times
     assert (seventh <= thirty_first).all()
     assert (thirty_first <= 10 * last * (1 + 1e-12)).all()
     np.testing.assert_allclose(
-        complete(any_k([1] * 40, critical=31), LAW, rounds=rounds, seed=seed).times * 10, thirty_first, rtol=1e-12
+        simulate_rounds(any_k([1] * 40, critical=31), LAW, rounds=rounds, seed=seed).times * 10,
+        thirty_first,
+        rtol=1e-12,
     )
 
 
 def test_the_same_seed_gives_the_same_result_and_another_one_does_not():
     plan = PAPER["GC-MMC-2 hybrid"]
-    once, again, other = (complete(plan, LAW, rounds=5000, seed=seed) for seed in (4, 4, 5))
+    once, again, other = (simulate_rounds(plan, LAW, rounds=5000, seed=seed) for seed in (4, 4, 5))
     np.testing.assert_array_equal(once.times, again.times)
     assert (once.mean, once.error, once.load, once.load_error, once.load_with_stop) == (
         again.mean,
@@ -174,7 +176,7 @@ def test_the_same_seed_gives_the_same_result_and_another_one_does_not():
 def test_links_and_unequal_laws_are_each_workers_own():
     """Constant paces 1, 2 and 5, links 0, 3 and 0: lanes end at 2 * 1, 3 + 2 * 2 and 2 * 5; any two of three."""
     laws = [RoundPace(base=Deterministic(time=time)) for time in (1.0, 2.0, 5.0)]
-    seen = complete(gradient_coding(workers=3, load=2), laws, rounds=3, links=[0.0, 3.0, 0.0])
+    seen = simulate_rounds(gradient_coding(workers=3, load=2), laws, rounds=3, links=[0.0, 3.0, 0.0])
     assert seen.times.tolist() == [7.0] * 3
     assert (seen.mean, seen.error, seen.load, seen.load_error) == (7.0, 0.0, 2.0, 0.0)
 
@@ -182,7 +184,7 @@ def test_links_and_unequal_laws_are_each_workers_own():
 def test_rounds_that_depend_on_each_other_have_their_error_from_stretches():
     """Over 60 seeds the spread of the means is what each run says of itself, within 25 %: single rounds say a third."""
     law = Fritchman(base=Deterministic(time=1.0), enter=0.02, leave=0.1, states=1, slowdown=5.0)
-    seen = [complete(any_k([1], 1), law, rounds=20_000, seed=seed) for seed in range(60)]
+    seen = [simulate_rounds(any_k([1], 1), law, rounds=20_000, seed=seed) for seed in range(60)]
     spread = np.std([one.mean for one in seen], ddof=1)
     said = np.mean([one.error for one in seen])
     assert spread == pytest.approx(said, rel=0.25)
@@ -191,20 +193,22 @@ def test_rounds_that_depend_on_each_other_have_their_error_from_stretches():
 
 def test_a_record_goes_on_from_one_piece_of_rounds_to_the_next():
     """100 histories of 500 rounds are drawn in several pieces; in none a record of 7 times is broken off."""
-    times = complete(any_k([1], 1), Trace(times=[1, 2, 3, 4, 5, 6, 7]), rounds=50_000).times.reshape(100, 500)
+    times = simulate_rounds(any_k([1], 1), Trace(times=[1, 2, 3, 4, 5, 6, 7]), rounds=50_000).times.reshape(100, 500)
     np.testing.assert_array_equal(times[:, 7:], times[:, :-7])
     assert set(np.diff(times, axis=1).ravel()) == {1.0, -6.0}
 
 
 def test_runs_from_other_places_of_a_record_differ_by_no_more_than_their_errors_say():
     """Two workers on a record of two times are in step for good, or out of step for good: 1.5 or 2 on average."""
-    seen = [complete(any_k([1, 1], 2), Trace(times=[1.0, 2.0]), rounds=2000, seed=seed) for seed in range(20)]
+    seen = [simulate_rounds(any_k([1, 1], 2), Trace(times=[1.0, 2.0]), rounds=2000, seed=seed) for seed in range(20)]
     assert np.std([one.mean for one in seen]) <= 2 * np.mean([one.error for one in seen])
 
 
 def test_progress_counts_rounds_up_to_the_last():
     said = []
-    complete(any_k([1], 1), Exponential(rate=1.0), rounds=5000, progress=lambda done, of: said.append((done, of)))
+    simulate_rounds(
+        any_k([1], 1), Exponential(rate=1.0), rounds=5000, progress=lambda done, of: said.append((done, of))
+    )
     assert [done for done, _ in said] == sorted({done for done, _ in said})
     assert said[-1] == (5000, 5000)
     assert {of for _, of in said} == {5000}
@@ -212,12 +216,12 @@ def test_progress_counts_rounds_up_to_the_last():
 
 def test_one_call_simulates_rounds_under_laws_and_streams_of_a_profile():
     plan = any_k([1, 1], critical=2)
-    rounds = simulate(plan, [Deterministic(time=2.0), Deterministic(time=3.0)], rounds=10, links=[0.5, 0.0])
-    assert isinstance(rounds, CompletionResult)
+    rounds = simulate_rounds(plan, [Deterministic(time=2.0), Deterministic(time=3.0)], rounds=10, links=[0.5, 0.0])
+    assert isinstance(rounds, SimulatedRounds)
     assert rounds.times.tolist() == [3.0] * 10
-    job = Job(critical=2, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(0.01))
+    job = Workload(critical=2, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(0.01))
     profile = Profile(job, [Worker("a", mean=2, std=0), Worker("b", mean=3, std=0)])
-    assert isinstance(simulate(plan, profile, jobs=5, seeds=2), StreamResult)
+    assert isinstance(simulate_jobs(plan, profile, jobs=5, seeds=2), SimulatedJobs)
 
 
 @pytest.mark.parametrize(
@@ -237,12 +241,12 @@ def test_one_call_simulates_rounds_under_laws_and_streams_of_a_profile():
 def test_arguments_that_make_no_sense_are_refused_by_name(arguments, named):
     chosen = {"laws": Exponential(rate=1.0), "rounds": 10, **arguments}
     with pytest.raises(ArgumentError, match=f"^{named}: "):
-        complete(any_k([1, 1], 1), chosen.pop("laws"), **chosen)
+        simulate_rounds(any_k([1, 1], 1), chosen.pop("laws"), **chosen)
 
 
 def test_a_plan_of_many_tasks_is_drawn_in_small_pieces_and_still_right():
     """3000 tasks of cost 1 at a constant pace of 2: the last of 1500 a worker comes at 3000."""
     slots = [Slot(rows=1500, threshold=1500)] * 2
     plan = Plan(slots, [[Task(slot=s, row=row) for row in range(1500)] for s in (0, 1)])
-    seen = complete(plan, RoundPace(base=Deterministic(time=2.0)), rounds=1500)
+    seen = simulate_rounds(plan, RoundPace(base=Deterministic(time=2.0)), rounds=1500)
     assert (seen.mean, seen.load, seen.load_with_stop) == (3000.0, 3000.0, 3000.0)

@@ -12,7 +12,7 @@ from echelon.delays import Delay, per_worker
 from echelon.plan import Plan
 from echelon.seeds import generators
 from echelon.simulation.rounds import RoundSampler
-from echelon.simulation.stream import CONFIDENCE, Interval
+from echelon.simulation.simulated_jobs import CONFIDENCE, Interval
 
 _TOGETHER, _CHUNK = 3000, 1 << 22  # rounds, and arrivals, held at once
 _HISTORIES = 100  # where rounds depend on each other, the means of so many runs give the error
@@ -20,7 +20,7 @@ _MOST_ROUNDS = 10**8
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionResult:
+class SimulatedRounds:
     """What simulated rounds showed.
 
     times: completion time of every round, shape (rounds,), or a little more where histories were to be of one length.
@@ -48,7 +48,7 @@ class CompletionResult:
         return float(np.percentile(self.times, percent))
 
 
-def complete(
+def simulate_rounds(
     plan: Plan,
     laws: Delay | Sequence[Delay],
     *,
@@ -56,7 +56,7 @@ def complete(
     seed: int = 1,
     links: FloatArray | Sequence[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> CompletionResult:
+) -> SimulatedRounds:
     """Return completion times and communication loads of simulated rounds; `laws` is one law, or one a worker.
 
     Rows are counted to each slot's threshold: where fewer may do (`Slot.counting`), that is an upper bound, and
@@ -70,7 +70,7 @@ def complete(
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> from echelon.schemes import gradient_coding
     >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
-    >>> complete(gradient_coding(workers=40, load=10), law, rounds=1000).load
+    >>> simulate_rounds(gradient_coding(workers=40, load=10), law, rounds=1000).load
     31.0
     """
     rounds = checks.whole("rounds", rounds, least=2, most=_MOST_ROUNDS)
@@ -89,7 +89,7 @@ def complete(
         stopped += int(seen.load_with_stop.sum())
         if progress is not None:
             progress(min(at + step, each), each)
-    return CompletionResult(
+    return SimulatedRounds(
         times=times.ravel(),
         mean=float(times.mean()),
         error=_error(times),
