@@ -2,7 +2,8 @@
 
     EchelonError
     ├── ArgumentError     the caller: an argument out of range; the text names it, its value and what is allowed
-    │   └── ProfileError  the profile: a file or a worker that can't be meant as written
+    │   ├── ProfileError  the profile: a file or a worker that can't be meant as written
+    │   └── CannotEvaluate  the evaluator: it can't say what this plan does; the text says why, and what can
     ├── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
     ├── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
     ├── ClusterError      the machine: workers can't be started, or are not available here
@@ -23,6 +24,10 @@ class ArgumentError(EchelonError, ValueError):
 
 class ProfileError(ArgumentError):
     """A profile that can't be meant as written; the text names the source, the key and what is allowed."""
+
+
+class CannotEvaluate(ArgumentError):
+    """A plan that this evaluator can't do, with the reason, and what else can."""
 
 
 class NoClosedForm(EchelonError):

@@ -1,8 +1,9 @@
 """What a plan will do on these workers: exact where the laws allow it, else sampled with an interval.
 
-An iteration is exact where one slot, any K of its rows, makes up the plan, tasks cost one, and the laws have closed
-sums and no memory from round to round: its law is then integrated to a relative error near 1e-10. Otherwise its
-moments come from `SAMPLED_ROUNDS` simulated rounds, with half-widths at 99 % confidence.
+An iteration is exact where `theory.exact.can` says so: slots are recovered by counting rows that lanes send apart from
+each other, tasks cost whole parts, and the laws have closed sums and no memory from round to round. Its law is then
+integrated to a relative error near 1e-10, and has quantiles. Otherwise its moments come from `SAMPLED_ROUNDS` simulated
+rounds, with half-widths at 99 % confidence.
 
 The delay of a job is Pollaczek and Khinchine's for Poisson arrivals, as exact as the iteration (the delta method
 turns sampled moments into an interval). For other independent times between jobs it is Kingman's, an approximation
@@ -20,21 +21,21 @@ import numpy as np
 from scipy.special import ndtri
 
 from echelon.arrays import FloatArray
+from echelon.can import Rules
 from echelon.delays import Delay, per_worker, task_laws
-from echelon.errors import ArgumentError
+from echelon.errors import ArgumentError, NoClosedForm
+from echelon.job_delay import Moments, job_delay
 from echelon.plan import Plan
 from echelon.profile import Profile
-from echelon.schemes import CodedPlan
 from echelon.seeds import generators
-from echelon.simulation import CONFIDENCE, RoundSampler, simulate_jobs, simulate_rounds
+from echelon.simulation import CONFIDENCE, RoundSampler, simulate_rounds
 from echelon.simulation.rounds import checked_links
-from echelon.simulation.spans import complete_by_span
-from echelon.theory import TabulatedCdf, completion_law, has_completion_law, iteration_law, queue_delay, service_moments
+from echelon.theory import TabulatedCdf, exact_law, service_moments
+from echelon.theory.exact import can as can_exactly
 
 SAMPLED_ROUNDS = 100_000
-SPAN_ROUNDS = 4_000
+SLOW_ROUNDS = 4_000  # where they are gone through message by message
 _HISTORY = 1000  # rounds of one history, where rounds have memory
-_STREAM_SEEDS, _STREAM_JOBS = 40, 1500
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
@@ -62,27 +63,24 @@ class PredictedJobs:
     formula: str
 
 
-def is_exact(plan: Plan, laws: Sequence[Delay]) -> bool:
-    """Return whether `predict` needs no sampling for this plan on workers with these laws."""
-    return (
-        plan.counts_suffice
-        and plan.unit_costs
-        and all(law.closed and law.independent_rounds for law, lane in zip(laws, plan.lanes, strict=True) if lane)
-    )
-
-
 def plan_law(
     plan: Plan, profile: Profile, *, purge: bool = True, laws: Delay | Sequence[Delay] | None = None
 ) -> TabulatedCdf:
     """Return the exact law of an iteration of the plan, for `simulate_law` or for quantiles.
 
     Raises `NoClosedForm` where there is none.
+
+    >>> from echelon.profile import Arrivals, Worker, Workload
+    >>> from echelon.schemes import any_k
+    >>> workload = Workload(critical=1, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    >>> one = Profile(workload, [Worker("a", mean=1.0, std=1.0)])
+    >>> round(float(plan_law(any_k([1], critical=1), one).quantile(0.5)), 6)
+    0.693147
     """
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
-    if not plan.counts_suffice or not plan.unit_costs:
-        raise ArgumentError("plan: not allowed; an exact law needs one slot, every row once, and tasks of cost 1")
-    critical = plan.slots[0].threshold if purge else plan.tasks
-    return iteration_law(chosen, profile.speeds.link, plan.counts, critical)
+    if profile.costs.message or profile.costs.round:
+        raise NoClosedForm("profile: no exact law, since messages or rounds cost time besides; sample instead")
+    return exact_law(plan, chosen, profile.speeds.link, purge=purge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +98,12 @@ class PredictedRounds:
     method: str
     law: TabulatedCdf | None
 
+    def quantile(self, share: float) -> float:
+        """Return the time within which this share of all rounds is over, where the law is known."""
+        if self.law is None:
+            raise NoClosedForm("quantile: the law of the round is not known; `simulate_rounds` samples its percentiles")
+        return float(self.law.quantile(share))
+
 
 def predict_rounds(
     plan: Plan,
@@ -108,21 +112,23 @@ def predict_rounds(
     links: FloatArray | Sequence[float] | None = None,
     seed: int = 1,
 ) -> PredictedRounds:
-    """Return the completion time of a round: exact where `completion_law` knows it, else over simulated rounds.
+    """Return the completion time of a round: exact where `exact_law` knows it, else over simulated rounds.
 
-    Where fewer rows than a slot's threshold may do, rounds are gone through message by message, and there are fewer.
+    Rounds with an ending of their own are gone through message by message, and there are fewer of them.
+
+    >>> from echelon.delays import RoundPace, ShiftedExponential
+    >>> from echelon.schemes import lagrange
+    >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
+    >>> round(predict_rounds(lagrange(workers=40, load=10), law).mean, 4)
+    0.2897
     """
     chosen = per_worker(laws, len(plan.lanes))
     delays = checked_links(np.zeros(len(chosen)) if links is None else links, len(chosen))
-    if has_completion_law(plan, chosen):
-        law = completion_law(plan, chosen, delays)
+    if can_exactly(plan, chosen):
+        law = exact_law(plan, chosen, delays)
         return PredictedRounds(law.mean, max(law.second - law.mean**2, 0.0) ** 0.5, law.error, "exact", law)
-    independent = all(law.independent_rounds for law in chosen)
-    if isinstance(plan, CodedPlan) and independent and not all(slot.counting for slot in plan.slots):
-        times = complete_by_span(plan, chosen, delays, SPAN_ROUNDS, generators(seed)[1])
-        error = _Z * float(times.std(ddof=1)) / SPAN_ROUNDS**0.5
-        return PredictedRounds(float(times.mean()), float(times.std()), error, "sampled", None)
-    seen = simulate_rounds(plan, chosen, rounds=SAMPLED_ROUNDS, seed=seed, links=delays)
+    rounds = _rounds(RoundSampler(plan, chosen, delays))
+    seen = simulate_rounds(plan, chosen, rounds=rounds, seed=seed, links=delays)
     return PredictedRounds(seen.mean, float(seen.times.std()), _Z * seen.error, "sampled", None)
 
 
@@ -148,90 +154,44 @@ def predict_jobs(
     if len(plan.lanes) != len(profile.workers):
         raise ArgumentError(f"plan: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one each")
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
-    if is_exact(plan, chosen):
-        law = plan_law(plan, profile, purge=purge, laws=chosen)
-        moments = _Moments(law.mean, law.second, law.error, bounds=np.array([law.error, law.second_error]))
+    costs = profile.costs
+    sampler = RoundSampler(
+        plan, chosen, profile.speeds.link, purge=purge, beside=costs.message, more=costs.round
+    )  # fmt: skip
+    if can_exactly(plan, chosen, Rules(purge=purge)) and not costs.message and not costs.round:
+        moments = Moments.of_law(plan_law(plan, profile, purge=purge, laws=chosen))
     else:
-        moments = _sampled(plan, profile, purge, chosen, seed)
+        moments = _sampled(sampler, purge, seed)
     service_mean, service_second = service_moments(moments.mean, moments.second, profile.workload.iterations)
-    queue = queue_delay(profile.workload.arrivals, service_mean, service_second)
-    independent = _independent(plan, chosen)
-    if queue.stable and (profile.workload.arrivals.times or not independent):
-        delay, error, formula = _streams(plan, profile, purge, chosen, seed, service_mean)
-        how = "sampled"
-    elif queue.exact:
-        delay, how, formula = queue.mean, moments.method, queue.formula
-        error = moments.spread_of(_slopes(profile, moments.mean, moments.second))
-    else:
-        delay, how, formula, error = queue.mean, "approximate", queue.formula, float("nan")
+    waiting = job_delay(profile, moments, sampler, seed)
     return PredictedJobs(
         iteration_mean=moments.mean,
         iteration_second=moments.second,
         iteration_error=moments.error,
         service_mean=service_mean,
-        service_second=service_second if independent else float("nan"),
-        delay=delay,
-        delay_error=error,
-        stable=queue.stable,
+        service_second=service_second if sampler.independent else float("nan"),
+        delay=waiting.mean,
+        delay_error=waiting.error,
+        stable=waiting.stable,
         method=moments.method,
-        delay_method=how,
-        formula=formula,
+        delay_method=waiting.method,
+        formula=waiting.formula,
     )
 
 
-def _independent(plan: Plan, laws: Sequence[Delay]) -> bool:
-    return all(law.independent_rounds for law, lane in zip(laws, plan.lanes, strict=True) if lane)
+def _rounds(sampler: RoundSampler) -> int:
+    """Return how many rounds are worth their time."""
+    return SAMPLED_ROUNDS if sampler.quick else SLOW_ROUNDS
 
 
-@dataclass(frozen=True, slots=True)
-class _Moments:
-    """Moments of an iteration; either `bounds` on their errors, or the `covariance` of sampled ones."""
-
-    mean: float
-    second: float
-    error: float
-    bounds: FloatArray | None = None
-    covariance: FloatArray | None = None
-
-    @property
-    def method(self) -> str:
-        return "sampled" if self.bounds is None else "exact"
-
-    def spread_of(self, slopes: FloatArray) -> float:
-        """Return what a quantity with these derivatives may be off by; nan where it has none."""
-        if not np.isfinite(slopes).all():
-            return float("nan")
-        if self.bounds is not None:
-            return float(np.abs(slopes) @ self.bounds)
-        assert self.covariance is not None
-        return _Z * float(np.sqrt(slopes @ self.covariance @ slopes))
-
-
-def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
-    """Return the derivatives of the delay by the two moments of an iteration; inf at the edge of stability."""
-
-    def delay(mean: float, second: float) -> float:
-        return queue_delay(profile.workload.arrivals, *service_moments(mean, second, profile.workload.iterations)).mean
-
-    step = 1e-6
-    rises = np.array(
-        [
-            (delay(mean * (1 + step), second) - delay(mean * (1 - step), second)) / (2 * step * mean),
-            (delay(mean, second * (1 + step)) - delay(mean, second * (1 - step))) / (2 * step * second),
-        ]
-    )
-    return np.where(np.isfinite(rises), rises, np.inf)
-
-
-def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed: int) -> _Moments:
+def _sampled(sampler: RoundSampler, purge: bool, seed: int) -> Moments:
     """Return moments over simulated rounds: all of them, or means over histories where rounds have memory."""
-    sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge)
+    plan, laws, independent, rounds = sampler.plan, sampler.laws, sampler.independent, _rounds(sampler)
     _, rng = generators(seed)
-    independent = _independent(plan, laws)
-    length = max(1, min(SAMPLED_ROUNDS, (1 << 19) // plan.draws)) if independent else _HISTORY
+    length = max(1, min(rounds, (1 << 19) // plan.draws)) if independent else _HISTORY
     pieces = [
-        sampler.draw(sampler.begin(1, rng), 1, min(length, SAMPLED_ROUNDS - at), rng)[0].times[0]
-        for at in range(0, SAMPLED_ROUNDS, length)
+        sampler.draw(sampler.begin(1, rng), 1, min(length, rounds - at), rng)[0].times[0]
+        for at in range(0, rounds, length)
     ]
     if independent:
         times = np.concatenate(pieces)
@@ -242,21 +202,5 @@ def _sampled(plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed:
     covariance = np.cov(units) / units.shape[1]
     if not purge and any(np.isinf(law.std) for law, lane in zip(laws, plan.lanes, strict=True) if lane):
         # the slowest lane has no second moment, and waiting for it has none either, whatever a sample says
-        return _Moments(mean, float("inf"), float("nan"), covariance=np.full((2, 2), np.nan))
-    return _Moments(mean, second, _Z * float(np.sqrt(covariance[0, 0])), covariance=covariance)
-
-
-def _streams(
-    plan: Plan, profile: Profile, purge: bool, laws: list[Delay], seed: int, service_mean: float
-) -> tuple[float, float, str]:
-    """Return the delay of simulated streams, its half-width, and what to call that.
-
-    A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
-    streams are still too short, and no interval is claimed.
-    """
-    wanted = int(8 / (1 - service_mean / profile.workload.arrivals.mean) ** 2)
-    jobs = min(max(wanted, 300), _STREAM_JOBS)
-    seen = simulate_jobs(plan, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, purge=purge, warmup=jobs, laws=laws)
-    if wanted > _STREAM_JOBS:
-        return seen.delay.mean, float("nan"), "simulated streams, too short for so high a load"
-    return seen.delay.mean, seen.delay.high - seen.delay.mean, "simulated streams"
+        return Moments(mean, float("inf"), float("nan"), covariance=np.full((2, 2), np.nan))
+    return Moments(mean, second, _Z * float(np.sqrt(covariance[0, 0])), covariance=covariance)

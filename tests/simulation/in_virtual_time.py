@@ -21,7 +21,7 @@ class ScriptedPace(Pace):
         super().__init__(Deterministic(time=1.0), link, None)
         self._scripted = times
 
-    def begin(self, *, round, start, tasks):
+    def begin(self, *, round, start, parts):
         self._round, self._at, self._base, self._spent = round, 0, start + self.link, 0.0
 
     def _next(self):
@@ -45,7 +45,8 @@ def coded(plan):
     """Return a plan with codes of which as many rows are enough as its slots say."""
     if isinstance(plan, CodedPlan):
         return plan
-    made = CodedPlan([_code(slot.rows, slot.threshold) for slot in plan.slots], plan.lanes, pool=plan.pool)
+    codes = [_code(slot.rows, slot.threshold) for slot in plan.slots]
+    made = CodedPlan(codes, plan.lanes, ending=plan.ending, pool=plan.pool)
     assert [(slot.rows, slot.threshold) for slot in made.slots] == [(slot.rows, slot.threshold) for slot in plan.slots]
     return made
 

@@ -82,8 +82,8 @@ def test_nothing_changes_where_no_job_ever_waits():
 @pytest.mark.parametrize(
     ("plan", "options", "says"),
     [
-        (pull(workers=2, parts=8, copies=2), {}, "overlap: not allowed with this plan"),
-        (pull(workers=2, parts=8, batch=2), {}, "overlap: not allowed with this plan"),
+        (pull(workers=2, parts=8, copies=2), {}, "overlap: can't be simulated for this plan"),
+        (pull(workers=2, parts=8, batch=2), {}, "overlap: can't be simulated for this plan"),
         (any_k([4, 4], 8), {"purge": False}, "overlap: not allowed without a purge"),
     ],
 )

@@ -11,6 +11,7 @@ from echelon.delays import Deterministic, Exponential, Trace
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k
 from echelon.simulation import RoundSampler
+from tests.simulation.test_slots import takes
 
 
 class Recorded(Exponential):
@@ -26,9 +27,9 @@ def event_loop(plan, links, drawn, purge):
     """Run one round message by message; return its end, computing times and results."""
     heap = []
     for p, lane in enumerate(plan.lanes):
-        at = links[p]
-        for task, unit in zip(lane, drawn[p], strict=True):
-            at += unit * task.cost
+        at, units = links[p], iter(drawn[p])
+        for task in lane:
+            at += takes(task.cost, units)
             heapq.heappush(heap, (at, p, task.slot, task.row))
     last = {p: max((at for at, q, *_ in heap if q == p), default=0.0) for p in range(len(plan.lanes))}
     done = [0] * len(plan.lanes)

@@ -14,6 +14,7 @@ from echelon.simulation import RoundSampler
 from echelon.stream import JobFailed
 from tests.simulation.in_virtual_time import Log, WatchedStream, coded, every_second, run, scripted
 from tests.simulation.scripted import Scripted
+from tests.simulation.test_slots import parts
 
 PLANS = {
     "any K": any_k([4, 0, 6, 3], 9),
@@ -39,7 +40,8 @@ def test_virtual_time_and_the_vectorised_simulator_agree_on_the_same_draws(plan)
     jobs, iterations = 6, 10
     rounds = jobs * iterations
     links = rng.uniform(0, 0.5, 4)
-    most = [len(lane) if plan.pool is None else max(plan.counts) + len(plan.pooled) for lane in plan.lanes]
+    pooled = len({task.row for task in plan.pooled})
+    most = [parts(lane) if plan.pool is None else max(plan.counts) + pooled for lane in plan.lanes]
     times = [rng.exponential(1 + p, (1, rounds, tasks)) for p, tasks in enumerate(most)]
     sampler = RoundSampler(plan, [Scripted(drawn) for drawn in times], links)
     expected = sampler.draw(sampler.begin(1, rng), 1, rounds, rng)[0].times[0]

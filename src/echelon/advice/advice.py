@@ -1,14 +1,14 @@
 """Which strategy wins on this cluster, by how much, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from echelon import checks
 from echelon.advice.chains import chains
 from echelon.advice.handling import Sizes, handling
-from echelon.advice.outcome import Outcome, exactly, outcome
+from echelon.advice.outcome import Outcome, sampled
 from echelon.advice.overlapping import MATTERS, overlapping
 from echelon.advice.rehearsal import Rehearsal
 from echelon.advice.strategies import BASELINE, STRATEGIES
@@ -16,7 +16,9 @@ from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError
+from echelon.job_delay import Moments, by_formula, job_delay, needs_streams
 from echelon.profile import Profile
+from echelon.theory import exact, exact_law
 
 STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many go on, besides the best of every family
 FEW = 3  # of designs that differ little among themselves, so many are compared with the others
@@ -73,8 +75,7 @@ def advise(
     delay_rounds: of products: how many rounds one may take after its first.
     laws: in place of those that the profile names.
 
-    A task takes as many times a part's time as it costs in parts; of designs with as many chunks as workers, what its
-    parts take one after another. All strategies are tried on the same draws; the better ones and the best of every
+    All strategies are tried on the same draws; the better ones and the best of every
     family on more of them, and those of these that have an exact law are predicted by it. Where the best is better than
     a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be idle,
     strategies are also tried with jobs that overlap.
@@ -130,19 +131,37 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
             going = [i for i in going if i not in dropped]
             times = {i: found for i, found in times.items() if i not in dropped}
         going = _who_go_on(strategies, going, go_on) if go_on else going
-    outcomes = {
-        i: outcome(profile, strategies[i], times[i], against[i], handled[i].loading(profile.costs, sizes))
-        for i in times
+    finalists = {*going, base}
+    moments = {i: sampled(seen) for i, seen in times.items()}
+    gains = {i: 1 - moments[i].mean / float(against[i].mean()) for i in times}
+    for i in finalists:
+        if not tried[i].beside and exact.can(tried[i].plan, laws):
+            law = exact_law(tried[i].plan, laws, profile.speeds.link)
+            moments[i] = Moments.of_law(law, tried[i].more)
+    if moments[base].method == "exact":
+        gains |= {i: 1 - of.mean / moments[base].mean for i, of in moments.items() if of.method == "exact"}
+    samplers = {i: tried[i].sampler(laws, profile.speeds.link) for i in finalists}
+    delays = {
+        i: job_delay(profile, of, samplers[i], seed) if i in finalists else by_formula(profile, of)
+        for i, of in moments.items()
     }
-    for i in {*going, base}:
-        if not tried[i].extra and not tried[i].spans:
-            outcomes[i] = exactly(outcomes[i], profile, tried[i].plan, laws, tried[i].more)
-    if outcomes[base].method == "exact":
-        for i, one in outcomes.items():
-            if one.method == "exact":
-                outcomes[i] = replace(one, gain=1 - one.iteration / outcomes[base].iteration)
-    ranked = sorted(outcomes.values(), key=lambda one: (one.delay, one.iteration))
-    return _simplest_first(ranked, [outcomes[i] for i in going])
+    outcomes = {
+        i: Outcome(
+            strategy=strategies[i],
+            iteration=of.mean,
+            error=of.error,
+            delay=delays[i].mean,
+            gain=gains[i],
+            loading=handled[i].loading(profile.costs, sizes),
+            method=of.method,
+            delay_method=delays[i].method,
+        )
+        for i, of in moments.items()
+    }
+    # what was left behind comes after, where its delay is a guess beside those of simulated streams
+    guessed = {i: needs_streams(profile, samplers[base]) and i not in finalists for i in outcomes}
+    order = sorted(outcomes, key=lambda i: (guessed[i], outcomes[i].delay, outcomes[i].iteration))
+    return _simplest_first([outcomes[i] for i in order], [outcomes[i] for i in going])
 
 
 def _who_go_on(strategies: Sequence[Strategy], going: Sequence[int], most: int) -> list[int]:
@@ -150,7 +169,7 @@ def _who_go_on(strategies: Sequence[Strategy], going: Sequence[int], most: int) 
 
     Designs in chunks, and what only some jobs can run, are families of their own.
     """
-    kinds = [(strategies[i].family, strategies[i].by_parts, strategies[i].job) for i in going]
+    kinds = [(strategies[i].family, strategies[i].best_of, strategies[i].job) for i in going]
     return [i for place, i in enumerate(going) if place < most or kinds.index(kinds[place]) == place]
 
 

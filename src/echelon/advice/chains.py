@@ -9,10 +9,11 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.advice.handling import MANY, Sizes
-from echelon.advice.outcome import Outcome, outcome
+from echelon.advice.outcome import Outcome, sampled
 from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.delays import Delay
+from echelon.job_delay import by_formula
 from echelon.profile import Costs, Profile
 from echelon.schemes import (
     Sequential,
@@ -58,12 +59,14 @@ def chains(
         if kind not in best or mean < best[kind][0]:
             best[kind] = mean, scheme
     played = {kind: times(scheme, *PLAYED, 1)[:, None] for kind, (_, scheme) in best.items()}
+    moments = {kind: sampled(seen) for kind, seen in played.items()}
     outcomes = [
-        outcome(
-            profile,
-            Strategy(_NAMES[kind], "uncoded" if kind == "uncoded" else "coded", partial(_itself, scheme)),
-            played[kind],
-            played["uncoded"],
+        Outcome(
+            strategy=Strategy(_NAMES[kind], "uncoded" if kind == "uncoded" else "coded", partial(_itself, scheme)),
+            iteration=moments[kind].mean,
+            error=moments[kind].error,
+            delay=by_formula(profile, moments[kind]).mean,
+            gain=1 - moments[kind].mean / moments["uncoded"].mean,
         )
         for kind, (_, scheme) in best.items()
     ]

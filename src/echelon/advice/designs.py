@@ -1,7 +1,7 @@
 """Designs of the papers with as many chunks as workers, for any number of parts: a chunk is some of the parts.
 
 They suppose equal workers, and give each as many parts. Unequal ones are dealt out by speed, so that every cluster or
-group has quick and slow ones. Their tasks are many parts long, and take what these take one after another.
+group has quick and slow ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,9 +52,7 @@ def designs(profile: Profile) -> Iterator[Strategy]:
     for load in (load for load in LOADS if load <= workers):
         if workers % load == 0:
             repeated = made(workers // load, fractional_repetition, load=load)
-            yield Strategy(
-                f"fractional repetition, groups of {load}", "coded", repeated, best_of="repetition", by_parts=True
-            )
+            yield Strategy(f"fractional repetition, groups of {load}", "coded", repeated, best_of="repetition")
         fits = [clusters for clusters in range(1, workers // load + 1) if workers % clusters == 0]
         for clusters in sorted({fits[0], fits[-1]}):
             size = workers // clusters
@@ -69,7 +67,7 @@ def designs(profile: Profile) -> Iterator[Strategy]:
             for kind, family, asked in kinds:
                 plan = made(clusters, multi_message, load=load, clusters=clusters, **asked)
                 name = f"multi-message, {load} chunks each, clusters of {size}, {kind}"
-                yield Strategy(name, family, plan, best_of="multi-message", by_parts=True)
+                yield Strategy(name, family, plan, best_of="multi-message")
 
 
 def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
@@ -90,7 +88,6 @@ def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterato
         plan,
         lighter=partial(_in_parts, plan, parts / workers),
         job="BlockJob",
-        by_parts=True,
     )
 
 

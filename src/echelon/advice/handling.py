@@ -1,7 +1,7 @@
 """What rows of a plan cost beside computing and sending: adding up on workers and on the master, and data to hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,6 @@ class Handling:
     decoded: messages that the master adds up in an iteration.
     held: parts that the worker with the most must have the data of.
     encoded: parts whose data is added up beforehand, once.
-    spans: as `Rehearsed` has them.
     """
 
     plan: Plan
@@ -44,16 +43,15 @@ class Handling:
     decoded: float
     held: float
     encoded: float = 0.0
-    spans: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def rehearsed(self, costs: Costs, sizes: Sizes) -> Rehearsed:
         """Return the plan with what it takes beside computing."""
-        extra: tuple[FloatArray, ...] = ()
+        beside: tuple[FloatArray, ...] = ()
         if costs.message or (sizes.message and (costs.combining or np.isfinite(costs.bandwidth))):
-            extra = tuple(self._seconds((*lane, *self.plan.pooled), costs, sizes) for lane in self.plan.lanes)
+            beside = tuple(self._seconds((*lane, *self.plan.pooled), costs, sizes) for lane in self.plan.lanes)
         # all workers wait for the state at first, which puts off everything by as much
         more = costs.round + sizes.state / costs.bandwidth + self.decoded * sizes.message * costs.combining
-        return Rehearsed(self.plan, extra, more, self.spans)
+        return Rehearsed(self.plan, beside, more)
 
     def _seconds(self, tasks: Sequence[Task], costs: Costs, sizes: Sizes) -> FloatArray:
         """Return what each task takes beside computing: a message, its bytes over the link, and adding them up."""
@@ -70,23 +68,11 @@ def handling(strategy: Strategy, parts: int) -> Handling:
     """Return the plan that a strategy is tried by, of a job with so many parts, and how it is handled."""
     if strategy.lighter is None:
         plan = strategy.plan()
-        found = of_codes(plan, plan, parts)
-        return replace(found, spans=tuple(map(_one_after_another, plan.lanes))) if strategy.by_parts else found
+        return of_codes(plan, plan, parts)
     lighter = strategy.lighter()
     if strategy.load is None:
-        blocks: BlockPlan = strategy.plan()
-        # all blocks of a chunk go by the times of its parts
-        ends = [max(1, round((1 + level) * parts / len(blocks.lanes))) for level in blocks.levels]
-        return replace(of_codes(lighter, blocks, parts), spans=(tuple((0, end) for end in ends),) * len(blocks.lanes))
+        return of_codes(lighter, strategy.plan(), parts)
     return of_windows(lighter, strategy.load, parts) if strategy.load else of_parity(lighter)
-
-
-def _one_after_another(lane: Sequence[Task]) -> tuple[tuple[int, int], ...]:
-    """Return which part times the tasks of a lane go by; one that needs no new part goes by the next."""
-    ends = np.cumsum([int(task.cost) for task in lane]).tolist()
-    return tuple(
-        (end - int(task.cost), max(end, end - int(task.cost) + 1)) for end, task in zip(ends, lane, strict=True)
-    )
 
 
 def of_codes(tried: Plan, plan: CodedPlan, parts: int) -> Handling:

@@ -1,20 +1,16 @@
 """What is expected of one strategy."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
 from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
-from echelon.delays import Delay
+from echelon.job_delay import Moments
 from echelon.plan import Plan
-from echelon.prediction import is_exact, predict_jobs
-from echelon.profile import Profile
 from echelon.schemes import Sequential
 from echelon.simulation import CONFIDENCE
-from echelon.theory import queue_delay, service_moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +20,7 @@ class Outcome:
     iteration, error: mean time of an iteration and its half-width at 99 %, or what quadrature may be off by.
     method: how that was found, "exact" or "sampled".
     delay: mean time of a job from arrival to delivery; inf where jobs come faster than they are served.
+    delay_method: how that was found, "exact", "sampled" or "approximate".
     gain: share of the iteration time of uncoded work in equal shares that is saved, on the same draws where both are
         sampled.
     loading: seconds until the data is where it is needed, paid once: what the worker with the most must hold over the
@@ -37,6 +34,7 @@ class Outcome:
     gain: float
     loading: float = 0.0
     method: str = "sampled"
+    delay_method: str = "approximate"
 
     @property
     def name(self) -> str:
@@ -54,29 +52,11 @@ class Outcome:
         return made
 
 
-def outcome(
-    profile: Profile, strategy: Strategy, times: FloatArray, base: FloatArray, loading: float = 0.0
-) -> Outcome:  # fmt: skip
-    """Return what times of iterations amount to, shape (histories, rounds), beside those of equal shares."""
-    mean, second = float(times.mean()), float(np.square(times).mean())
+def sampled(times: FloatArray) -> Moments:
+    """Return the moments of rehearsed iterations, shape (histories, rounds)."""
+    units = np.stack([times.mean(axis=1), np.square(times).mean(axis=1)])
+    mean, second = units.mean(axis=1).tolist()
     # histories are independent of one another, rounds of one need not be
+    covariance = np.cov(units) / len(times)
     factor = float(stdtrit(len(times) - 1, (1 + CONFIDENCE) / 2))
-    error = factor * float(times.mean(axis=1).std(ddof=1)) / len(times) ** 0.5
-    delay = _delay(profile, mean, second)
-    return Outcome(strategy, mean, error, delay, 1 - mean / float(base.mean()), loading)
-
-
-def exactly(one: Outcome, profile: Profile, plan: Plan, laws: Sequence[Delay], more: float) -> Outcome:
-    """Return an outcome by the exact law of its plan, with so many seconds a round on top, where there is one."""
-    if not is_exact(plan, laws):
-        return one
-    found = predict_jobs(plan, profile, laws=laws)
-    mean = found.iteration_mean + more
-    second = found.iteration_second + 2 * more * found.iteration_mean + more**2
-    delay = _delay(profile, mean, second)
-    return replace(one, iteration=mean, error=found.iteration_error, delay=delay, method="exact")
-
-
-def _delay(profile: Profile, mean: float, second: float) -> float:
-    """Return the mean delay of a job from the moments of its iterations."""
-    return queue_delay(profile.workload.arrivals, *service_moments(mean, second, profile.workload.iterations)).mean
+    return Moments(mean, second, factor * float(np.sqrt(covariance[0, 0])), covariance=covariance)

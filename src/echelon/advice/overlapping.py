@@ -7,6 +7,7 @@ import numpy as np
 
 from echelon.advice.outcome import Outcome
 from echelon.arrays import FloatArray
+from echelon.can import Rules
 from echelon.delays import Delay, arrival_law
 from echelon.plan import Plan
 from echelon.profile import Profile, Workload
@@ -37,7 +38,7 @@ def overlapping(profile: Profile, laws: Sequence[Delay], ranked: Sequence[Outcom
             continue
         plan = (one.strategy.lighter or one.strategy.plan)()
         jobs = STEPS // (job.iterations * (len(plan.pooled) + len(plan.lanes)))
-        if jobs < JOBS[0] or not Overlapped.can(plan):
+        if jobs < JOBS[0] or not Overlapped.can(plan, laws, Rules(overlap=True)):
             continue
         tried.add(family)
         share = _share(profile, laws, plan, min(jobs, JOBS[1]), seed)

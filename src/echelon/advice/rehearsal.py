@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from echelon.arrays import FloatArray
 from echelon.delays import Delay
+from echelon.delays.base import draws, parts_of
 from echelon.plan import Plan
 from echelon.seeds import place_generator
 from echelon.simulation import RoundSampler
@@ -21,29 +22,28 @@ _HELD = 1 << 23  # numbers held at once
 class Rehearsed:
     """A plan to be tried, with what it costs beside computing.
 
-    extra: seconds that each task takes besides, an array a lane, in which those of the pool follow the lane's own.
+    beside: seconds that each task takes besides, one array per lane, in which those of the pool follow the lane's own.
     more: seconds that a round takes besides.
-    spans: which of a worker's part times each task goes by, from the first up to the last, a list a lane: it takes its
-        cost times their mean. Without, each task goes by one time of its own.
     """
 
     plan: Plan
-    extra: tuple[FloatArray, ...] = ()
+    beside: tuple[FloatArray, ...] = ()
     more: float = 0.0
-    spans: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property
     def most(self) -> int:
-        """Number of times that must be drawn for one worker; rows of a pool are nobody's twice."""
-        if self.spans:
-            return max(last for lane in self.spans for _, last in lane)
-        lane = int(self.plan.counts.max())
-        return lane if self.plan.pool is None else min(lane + len(self.plan.pooled), self.plan.slots[0].rows)
+        """Number of parts whose times must be drawn for one worker; rows of a pool are nobody's twice."""
+        lane = max(int(draws(costs).sum()) for costs in self.plan.costs)
+        return lane + sum({task.row: parts_of(task.cost) for task in self.plan.pooled}.values())
+
+    def sampler(self, laws: Sequence[Delay], links: FloatArray) -> RoundSampler:
+        """Return what draws rounds of it."""
+        return RoundSampler(self.plan, laws, links, beside=self.beside or 0.0, more=self.more)
 
 
 @dataclass(frozen=True)
 class Drawn(Delay):
-    """A law that gives out times which were drawn before, shape (histories, rounds, tasks).
+    """A law that gives out times of parts which were drawn before, shape (histories, rounds, parts).
 
     kept: whether whoever gets them leaves them as they are; others get a copy.
     """
@@ -62,7 +62,7 @@ class Drawn(Delay):
         return float(self.times.std())
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
-        """Return the first tasks of every round."""
+        """Return the first parts of every round."""
         some = self.times[..., : size[-1]]
         return some if self.kept else some.copy()
 
@@ -80,50 +80,20 @@ class Rehearsal:
 
     def times(self, tried: Sequence[Rehearsed]) -> list[FloatArray]:
         """Return the time of every round under each plan, shape (histories, rounds)."""
-        tasks = max(one.most for one in tried)
+        parts = max(one.most for one in tried)
         each = -(-self._rounds // HISTORIES)
-        step = max(1, min(each, _HELD // (tasks * len(self._laws) * HISTORIES)))
+        step = max(1, min(each, _HELD // (parts * len(self._laws) * HISTORIES)))
         chances = [place_generator(self._seed, place) for place in range(len(self._laws))]
         memory = [law.begin(HISTORIES, rng) for law, rng in zip(self._laws, chances, strict=True)]
         found: list[list[FloatArray]] = [[] for _ in tried]
         for at in range(0, each, step):
-            size = (HISTORIES, min(step, each - at), tasks)
+            size = (HISTORIES, min(step, each - at), parts)
             drawn = []
             for p, (law, rng) in enumerate(zip(self._laws, chances, strict=True)):
-                times, memory[p] = law.advance(memory[p], (*size[:2], 1 if law.one_pace else tasks), rng)
+                times, memory[p] = law.advance(memory[p], (*size[:2], 1 if law.one_pace else parts), rng)
                 drawn.append(np.broadcast_to(times, size))
-            shifted: dict[tuple[int, float], FloatArray] = {}  # by worker and what all of its tasks take besides
-            for one, parts in zip(tried, found, strict=True):
-                parts.append(self._played(one, drawn, shifted))
-        return [np.concatenate(parts, axis=1) + one.more for one, parts in zip(tried, found, strict=True)]
-
-    def _played(
-        self, one: Rehearsed, drawn: list[FloatArray], shifted: dict[tuple[int, float], FloatArray]
-    ) -> FloatArray:
-        plan, laws = one.plan, list[Delay]()
-        for p, times in enumerate(drawn):
-            if one.spans:
-                means = [times[..., first:last].mean(axis=-1) for first, last in one.spans[p]]
-                times = np.stack(means, axis=-1) if means else times[..., :0]
-            if one.extra and one.extra[p].any():
-                times = _with_extra(plan, p, times[..., : one.most], one.extra[p], shifted)
-            laws.append(Drawn(times, kept=plan.pool is not None))
-        sampler = RoundSampler(plan, laws, self._links)
-        rng = place_generator(self._seed, 0)
-        return sampler.draw(sampler.begin(HISTORIES, rng), HISTORIES, drawn[0].shape[1], rng)[0].times
-
-
-def _with_extra(
-    plan: Plan, p: int, times: FloatArray, extra: FloatArray, shifted: dict[tuple[int, float], FloatArray]
-) -> FloatArray:
-    """Return times of tasks that include what each takes besides, whatever it costs."""
-    tasks = times.shape[-1]
-    costs = np.concatenate([plan.costs[p], [task.cost for task in plan.pooled]])
-    more = np.zeros(tasks)
-    more[: len(extra)] = (extra / costs)[:tasks]
-    if plan.pool is None or more.min() != more.max():
-        return times + more
-    key = p, float(more[0])
-    if key not in shifted or shifted[key].shape[-1] < tasks:
-        shifted[key] = times + more
-    return shifted[key]
+            for one, pieces in zip(tried, found, strict=True):
+                laws = [Drawn(times, kept=one.plan.pool is not None) for times in drawn]
+                sampler, rng = one.sampler(laws, self._links), place_generator(self._seed, 0)
+                pieces.append(sampler.draw(sampler.begin(HISTORIES, rng), HISTORIES, size[1], rng)[0].times)
+        return [np.concatenate(pieces, axis=1) for pieces in found]

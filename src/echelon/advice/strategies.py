@@ -31,7 +31,7 @@ def for_sums(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Itera
     parts, workers = profile.workload.critical, len(profile.workers)
     if workers > 1:
         counts = theorem2(profile.speeds, parts, profile.workload.gamma).counts
-        yield Strategy("uncoded, Theorem 2, one message each", "uncoded", partial(whole_shares, counts), by_parts=True)
+        yield Strategy("uncoded, Theorem 2, one message each", "uncoded", partial(whole_shares, counts))
     for load in LOADS:
         if workers > 1 and load <= max(2, parts // 2) and load < parts:
             yield Strategy(

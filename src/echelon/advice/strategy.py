@@ -18,8 +18,6 @@ class Strategy:
     load: parts that a row of such a plan combines; 0 where rows are encoded before, None where the code must tell.
     job: which kind of job can run it, where that is not any job of its work.
     best_of: name of strategies of which only the best few are compared with the others.
-    by_parts: whether a task takes what its parts take, one after another, and not as many times what one takes: for
-        tasks of so many parts that no worker is slow, or quick, in all of them by chance.
     overlap: whether workers that would be idle begin the next job (`Stream(overlap=True)`).
     """
 
@@ -30,5 +28,4 @@ class Strategy:
     load: int | None = None
     job: str | None = None
     best_of: str | None = None
-    by_parts: bool = False
     overlap: bool = False

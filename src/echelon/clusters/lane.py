@@ -20,6 +20,7 @@ from echelon.clusters.base import AtOnce, Work
 from echelon.clusters.narrow import narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
+from echelon.delays.base import parts_of
 from echelon.errors import ArgumentError
 from echelon.plan import AHEAD, is_ahead, stopped_as
 
@@ -255,7 +256,7 @@ class LaneWorker(ABC):
         self._tasks.clear()
         if self._pace is not None:
             # drawn even if the round is over by now, so that which times a round takes depends on its number alone
-            self._pace.begin(round=round, start=start, tasks=len(given))
+            self._pace.begin(round=round, start=start, parts=sum(parts_of(task.cost) for task in given))
         if not self._going():
             return
         self.at(given[0].slot, given[0].row)  # what kills a worker may be the work's own import

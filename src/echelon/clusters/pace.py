@@ -8,11 +8,12 @@ from numpy.random import Generator
 
 from echelon import checks
 from echelon.delays import Delay, Trace, task_laws
+from echelon.delays.base import parts_of
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
 from echelon.seeds import place_generator
 
-DRAWN = 128  # tasks whose times are drawn together
+DRAWN = 128  # parts whose times are drawn together
 MISSED = 64  # rounds without a lane whose times are drawn together
 
 
@@ -20,12 +21,13 @@ MISSED = 64  # rounds without a lane whose times are drawn together
 class Pace:
     """When the messages of a lane are due: link + T_1 + … + T_j after the round began (stream, note 1).
 
-    A task that is given out later is due no earlier than the link and its own time after that.
+    A task of several parts takes the sum of their times. One that is given out later is due no earlier than the link
+    and its own time after that.
 
     >>> from echelon.delays import Deterministic
     >>> from echelon.seeds import place_generator
     >>> pace = Pace(Deterministic(time=2.0), 0.5, place_generator(1, 0))
-    >>> pace.begin(round=1, start=100.0, tasks=2)
+    >>> pace.begin(round=1, start=100.0, parts=4)
     >>> pace.due(1.0, given=100.0), pace.due(3.0, given=100.0), pace.due(1.0, given=120.0)
     ((102.5, 2.0), (108.5, 6.0), (122.5, 2.0))
     """
@@ -40,10 +42,10 @@ class Pace:
     _spent: float = 0.0
     _round: int = 0
 
-    def begin(self, *, round: int, start: float, tasks: int) -> None:
+    def begin(self, *, round: int, start: float, parts: int) -> None:
         """Draw the times of a lane that began at `start`, and of tasks that may be added to it.
 
-        So which times a round takes does not depend on how many tasks the lane has, up to 128, nor on when they come,
+        So which times a round takes does not depend on how many parts the lane has, up to 128, nor on when they come,
         and bursts go on through rounds in which this worker had no lane. A recorded trace goes on from task to task:
         nothing of it is drawn that is not used.
         """
@@ -55,25 +57,33 @@ class Pace:
             _, self._memory = self.law.advance(self._memory, (1, min(missed, MISSED), DRAWN), self.rng)
             missed -= MISSED
         self._base, self._spent, self._at = start + self.link, 0.0, 0
-        self._draw(tasks if replayed else DRAWN * -(-tasks // DRAWN))
+        self._draw(parts if replayed else DRAWN * -(-parts // DRAWN))
 
-    def _draw(self, tasks: int) -> None:
-        drawn, self._memory = self.law.advance(self._memory, (1, 1, tasks), self.rng)
+    def _draw(self, parts: int) -> None:
+        drawn, self._memory = self.law.advance(self._memory, (1, 1, parts), self.rng)
         self._times = drawn[0, 0]
 
     def cut(self, now: float) -> None:
         """Give up the task at hand: the next one begins now."""
         self._base, self._spent = now + self.link, 0.0
 
-    def due(self, cost: float, *, given: float) -> tuple[float, float]:
-        """Return when the next message is due, of a task that was given out at `given`, and how long it takes."""
+    def due(self, cost: float, *, given: float, slower: float = 1.0) -> tuple[float, float]:
+        """Return when the next message is due, of a task that was given out at `given`, and how long it takes.
+
+        slower: how many times longer it takes than was drawn.
+        """
         if given + self.link > self._base + self._spent:
             self._base, self._spent = given + self.link, 0.0
-        time = self._next() * cost
+        time = slower * self._takes(cost)
         return self.spend(time), time
 
+    def _takes(self, cost: float) -> float:
+        """Return what a task of this cost takes: its parts, one after another."""
+        whole = parts_of(cost) - 1
+        return sum(self._next() for _ in range(whole)) + (cost - whole) * self._next()
+
     def _next(self) -> float:
-        """Return the time of the next task of cost one."""
+        """Return the time of the next part."""
         if self._at >= len(self._times):  # the lane grew since it began
             if not self.law.one_pace:
                 self._draw(1)

@@ -119,7 +119,7 @@ class VirtualWorker(LaneWorker):
         if self.task is None:
             self.task = self.next_task()
             if self.task is not None:
-                due, self.seconds = self._drawn.due(self.task.cost * self.slow, given=self.task.at)
+                due, self.seconds = self._drawn.due(self.task.cost, given=self.task.at, slower=self.slow)
                 self._cluster.at(due, partial(self._computed, self._turn))
 
     def _computed(self, turn: int) -> None:

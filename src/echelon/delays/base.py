@@ -1,17 +1,22 @@
 """What a law of task times must say; a new law is one subclass in one file and one line in the registry."""
 
 from abc import ABC, abstractmethod
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from echelon.arrays import FloatArray
+from echelon.arrays import FloatArray, IntArray
 from echelon.errors import NoClosedForm
+
+_ROUNDING = 1e-9  # parts: what a cost may be off by
 
 
 class Delay(ABC):
-    """A law of the times that one worker takes for tasks of cost one.
+    """A law of the times that one worker takes for parts: for tasks of cost one.
+
+    A task of several parts takes the sum of their times, unless the law says that a round has one pace.
 
     Subclasses are frozen dataclasses. They give `mean`, `std`, `sample` and `fit`; a law whose sums have a
     distribution function in closed form also sets `closed` and gives `sums`, and is then predicted exactly.
@@ -73,8 +78,51 @@ class Delay(ABC):
         return None
 
     def advance(self, state: Any, size: tuple[int, int, int], rng: Generator) -> tuple[FloatArray, Any]:
-        """Return task times of shape (seeds, rounds, tasks) for the next rounds, and the state after them."""
+        """Return times of parts, shape (seeds, rounds, parts), for the next rounds, and the state after them."""
         return self.sample(size, rng), state
+
+    def advance_tasks(
+        self, state: Any, costs: FloatArray, size: tuple[int, int], rng: Generator
+    ) -> tuple[FloatArray, Any]:
+        """Return times of tasks of these costs, shape (seeds, rounds, tasks), for the next rounds, and the state after.
+
+        size: (seeds, rounds).
+        """
+        if self.one_pace:
+            paces, after = self.advance(state, (*size, 1), rng)
+            return paces * costs, after
+        times, after = self.advance(state, (*size, int(draws(costs).sum())), rng)
+        return task_times(times, costs), after
+
+
+def parts_of(cost: float) -> int:
+    """Return how many parts' times a task is made of; the last may count by a share only."""
+    return max(1, ceil(cost - _ROUNDING))
+
+
+def draws(costs: FloatArray) -> IntArray:
+    """Return the same for tasks of each of these costs.
+
+    >>> draws(np.array([1.0, 3.0, 2.5, 0.2])).tolist()
+    [1, 3, 3, 1]
+    """
+    return np.maximum(np.ceil(np.asarray(costs) - _ROUNDING), 1.0).astype(np.int64)
+
+
+def task_times(times: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return the times of tasks, shape (…, tasks), from those of their parts, shape (…, parts), one after another.
+
+    A task of cost c takes the sum of its parts' times; where c is no whole number, the last counts by what is left.
+
+    >>> task_times(np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 2.5])).tolist()
+    [1.0, 10.0]
+    """
+    each = draws(costs)
+    last = np.cumsum(each) - 1
+    shares = np.ones(int(each.sum()))
+    shares[last] = costs - (each - 1)
+    weighted = times if (shares == 1).all() else times * shares
+    return weighted if len(shares) == len(costs) else np.add.reduceat(weighted, last - each + 1, axis=-1)
 
 
 def sums_from(single: Any, counts: range, times: FloatArray) -> FloatArray:

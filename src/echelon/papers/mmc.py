@@ -29,7 +29,7 @@ from echelon.schemes import (
     uncoded_multi_message,
 )
 from echelon.simulation import SimulatedRounds, simulate_rounds
-from echelon.theory import has_completion_law
+from echelon.theory import exact
 
 ROUNDS = 100_000
 MOST_SUBSETS = 1000  # of rows that are tried one by one; where there are more, so many seeded ones
@@ -68,7 +68,7 @@ def schemes() -> dict[str, CodedPlan]:
 
 def _exact(plan: CodedPlan) -> float | None:
     """Return the mean completion time under model (5), where it is known without sampling."""
-    return predict_rounds(plan, MODEL).mean if has_completion_law(plan, [MODEL] * len(plan.lanes)) else None
+    return predict_rounds(plan, MODEL).mean if exact.can(plan, [MODEL] * len(plan.lanes)) else None
 
 
 def _figure1(folder: Path, seed: int, *, plans: dict[str, CodedPlan], seen: dict[str, SimulatedRounds]) -> list[Claim]:

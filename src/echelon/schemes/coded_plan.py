@@ -7,13 +7,13 @@ import numpy as np
 from echelon import checks
 from echelon.codes import Code
 from echelon.errors import ArgumentError
-from echelon.plan import Plan, Pool, Slot, Task
+from echelon.plan import Ending, Plan, Pool, Slot, Task
 
 LEAST = 0.01  # parts: a row whose parts are all there must still be combined and sent
 
 
 class CodedPlan(Plan):
-    """A plan with one code a slot.
+    """A plan with one code per slot.
 
     codes: how the rows of each slot are made of its parts.
     chunks: which chunk of the data part j of slot s is, ``chunks[s][j]``; by default slots follow one another.
@@ -34,10 +34,11 @@ class CodedPlan(Plan):
         lanes: Sequence[Sequence[Task]],
         chunks: Sequence[Sequence[int]] | None = None,
         *,
+        ending: Ending | None = None,
         pool: Pool | None = None,
     ) -> None:
         slots = {code: _slot(code) for code in codes}
-        super().__init__([slots[code] for code in codes], lanes, pool=pool)
+        super().__init__([slots[code] for code in codes], lanes, ending=ending, pool=pool)
         if chunks is None:
             ends = np.cumsum([code.parts for code in codes]).tolist()
             chunks = [range(end - code.parts, end) for code, end in zip(codes, ends, strict=True)]

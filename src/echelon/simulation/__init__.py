@@ -4,9 +4,8 @@ from echelon.simulation.chains import ChainResult, simulate_chain
 from echelon.simulation.rounds import Rounds, RoundSampler
 from echelon.simulation.simulated_jobs import CONFIDENCE, Interval, SimulatedJobs, simulate_jobs, simulate_law
 from echelon.simulation.simulated_rounds import SimulatedRounds, simulate_rounds
-from echelon.simulation.spans import complete_by_span
 
 __all__ = [
     "CONFIDENCE", "ChainResult", "Interval", "RoundSampler", "Rounds", "SimulatedJobs", "SimulatedRounds",
-    "complete_by_span", "simulate_chain", "simulate_jobs", "simulate_law", "simulate_rounds",
+    "simulate_chain", "simulate_jobs", "simulate_law", "simulate_rounds",
 ]  # fmt: skip

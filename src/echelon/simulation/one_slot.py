@@ -1,17 +1,42 @@
 """The quick way for plans in which the K-th of all arrivals ends the round, or the last where nothing is purged."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from echelon.arrays import FloatArray, IntArray
+from echelon.can import Can, Rules
+from echelon.delays import Delay
 from echelon.plan import Plan
 
 
 class OneSlot:
-    """Arrivals as a table of rounds by tasks, of which only those that can decide are kept."""
+    """Arrivals as a table of rounds by tasks, of which only those that can decide are kept.
 
-    def __init__(self, plan: Plan, links: FloatArray, *, purge: bool) -> None:
-        self._plan, self._links, self._purge = plan, links, purge
-        if not purge:
+    beside: seconds that each task takes besides computing, one array per lane.
+    """
+
+    quick = True
+
+    @staticmethod
+    def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
+        """Return whether a plan can be evaluated so."""
+        if plan.ending is not None:
+            return Can("it ends by a rule of its own, not when its slot is recovered")
+        if rules.lend or rules.overlap:
+            return Can("who is lent, or works ahead, is decided as the round goes on")
+        if plan.pool is not None:
+            return Can("who takes what of a pool is decided as the round goes on")
+        if not rules.purge:
+            return Can()
+        if not plan.counts_suffice:
+            return Can("there is more than one slot, or some rows are in two lanes or enough alone")
+        return Can("" if plan.slots[0].counting or not plan.codes else "fewer rows than the threshold may be enough")
+
+    def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None:
+        self._plan, self._links, self._purge = plan, links, rules.purge
+        self._beside = [np.cumsum(some) for some in beside]
+        if not self._purge:
             # every row is awaited, so only the end of each lane matters
             tails = [1 if lane else 0 for lane in plan.lanes]
         else:
@@ -27,16 +52,13 @@ class OneSlot:
         """Return memory of shape (rounds, tasks that can decide)."""
         return np.empty((rounds, self._offsets[-1]))
 
+    def costs(self, p: int) -> FloatArray:
+        """Return the costs of all tasks of the lane."""
+        return self._plan.costs[p]
+
     def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
         """Write the arrivals of the last tasks of lane p, link + T_1 + … + T_j (stream, note 1)."""
         out = arrivals[:, self._offsets[p] : self._offsets[p + 1]]
-        costs = self._plan.costs[p]
-        if times.shape[1] < len(costs) or len(costs) == 1:  # one pace for all
-            np.multiply(times, np.cumsum(costs)[len(costs) - self._tails[p] :], out=out)
-            out += self._links[p]
-            return
-        if not self._plan.unit_costs:
-            times = times * costs
         head = times.shape[1] - self._tails[p]
         if head:
             # a product with ones is the quickest sum of short rows
@@ -44,17 +66,27 @@ class OneSlot:
         times[:, head] += self._links[p]
         np.cumsum(times[:, head:], axis=1, out=out)
 
+    def arrive_paced(self, p: int, paces: FloatArray, arrivals: FloatArray) -> None:
+        """Write the arrivals of the last tasks of a lane whose parts all take the same time."""
+        out = arrivals[:, self._offsets[p] : self._offsets[p + 1]]
+        reach = np.cumsum(self._plan.costs[p])
+        head = len(reach) - self._tails[p]
+        np.multiply(paces[:, None], reach[head:], out=out)
+        out += self._links[p] + self._beside[p][head:]
+
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
         """Write all arrivals from one pace a worker."""
         for p in np.flatnonzero(self._plan.counts).tolist():
-            self.arrive(p, paces[p][:, None], arrivals)
+            self.arrive_paced(p, paces[p], arrivals)
 
-    def recovered(self, arrivals: FloatArray) -> FloatArray:
-        """Return the K-th arrival of each round, or the last, shape (1, rounds)."""
+    def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the K-th arrival of each round, or the last: the end of the round, and of its slots."""
         if not self._purge:
-            return np.max(arrivals, axis=1, out=np.empty(len(arrivals)))[None]
-        place = self._plan.slots[0].threshold - 1 - (self._plan.tasks - arrivals.shape[1])
-        return np.partition(arrivals, place, axis=1)[:, place][None]
+            ends: FloatArray = np.max(arrivals, axis=1, out=np.empty(len(arrivals)))
+        else:
+            place = self._plan.slots[0].threshold - 1 - (self._plan.tasks - arrivals.shape[1])
+            ends = np.partition(arrivals, place, axis=1)[:, place]
+        return ends, ends[None]
 
     def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
         """Return the arrivals up to the end; those left out arrived before."""

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
+from echelon.can import Can, Rules
 from echelon.delays import Delay
-from echelon.errors import ArgumentError
+from echelon.errors import CannotEvaluate
 from echelon.plan import Plan
 
 _SPARE = 4  # fair shares of the next job that one worker may do in a round at most
@@ -27,20 +28,28 @@ class Overlapped:
     """
 
     @staticmethod
-    def can(plan: Plan) -> bool:
+    def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
         """Return whether a plan is one of those."""
         tasks = [*(task for lane in plan.lanes for task in lane), *plan.pooled]
         pool = plan.pool
-        single = pool is None or (pool.ahead == 0 and all(len(batch) == 1 for batch in pool.batches))
-        alike = len(plan.slots) == 1 and not plan.slots[0].alone and len({task.cost for task in tasks}) == 1
-        return single and alike and len({task.row for task in tasks}) == len(tasks)
+        if not rules.purge:
+            return Can("nobody is idle before all is done")
+        if rules.lend:
+            return Can("workers that are lent do not work ahead")
+        if plan.ending is not None:
+            return Can("it ends by a rule of its own, not when its slot is recovered")
+        if len(plan.slots) > 1 or plan.slots[0].alone or (plan.codes and not plan.slots[0].counting):
+            return Can("there must be one slot, of which any `threshold` rows are enough and fewer never")
+        if len({task.cost for task in tasks}) > 1 or len({task.row for task in tasks}) < len(tasks):
+            return Can("every row must be in one place, all at one cost")
+        if pool is not None and (pool.ahead or any(len(batch) > 1 for batch in pool.batches)):
+            return Can("rows must be handed out one by one")
+        return Can()
 
     def __init__(self, plan: Plan, laws: Sequence[Delay], links: FloatArray) -> None:
-        if not self.can(plan):
-            raise ArgumentError(
-                "overlap: not allowed with this plan; it is simulated for one slot, with every row in one place, all "
-                "at one cost, and one by one where they are handed out"
-            )
+        answer = self.can(plan, laws, Rules(overlap=True))
+        if not answer:
+            raise CannotEvaluate(f"overlap: can't be simulated for this plan: {answer.why_not}; run it in virtual time")
         self._laws, self._links = laws, links
         self._counts = np.array([*plan.counts, len(plan.pooled)], dtype=np.int64)
         self._threshold = plan.slots[0].threshold
@@ -81,10 +90,10 @@ class Overlapped:
 
     def _draw(self, memory: list[Any], seeds: int, rng: Generator) -> FloatArray:
         """Return task times of a round, shape (seeds, workers, tasks)."""
-        times = np.empty((seeds, len(self._laws), self._most))
+        times, costs = np.empty((seeds, len(self._laws), self._most)), np.full(self._most, self._cost)
         for p, law in enumerate(self._laws):
-            drawn, memory[p] = law.advance(memory[p], (seeds, 1, 1 if law.one_pace else self._most), rng)
-            times[:, p] = drawn[:, 0] * self._cost
+            drawn, memory[p] = law.advance_tasks(memory[p], costs, (seeds, 1), rng)
+            times[:, p] = drawn[:, 0]
         return times
 
     def _recovered(self, arrived: FloatArray, rest: IntArray) -> FloatArray:

@@ -1,12 +1,16 @@
 """Plans with a pool: which worker gets which batch is decided as the round goes on, in all rounds at once."""
 
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
-from echelon.errors import ArgumentError
+from echelon.can import Can, Rules
+from echelon.delays import Delay
+from echelon.delays.base import draws, parts_of
 from echelon.plan import Plan
 from echelon.simulation.selection import kth_smallest
 
@@ -17,49 +21,70 @@ class Pulled:
     """Task times of each worker, and the arrivals that follow from them.
 
     One slot; in the pool first rows that nobody has, then single ones that somebody has already.
+    beside: seconds that each task takes besides computing, one array per lane, in which those of the pool come last.
     """
 
-    def __init__(self, plan: Plan, links: FloatArray) -> None:
-        assert plan.pool is not None
-        self._plan, self._links = plan, links
-        rows = [[task.row for task in some] for some in (*plan.lanes, *plan.pool.batches)]
-        known: set[int] = set()
-        fresh = []
-        for some in rows:
-            fresh.append(known.isdisjoint(some))
-            known.update(some)
-        last = len(fresh) if all(fresh) else fresh.index(False)
+    quick = True
+
+    @staticmethod
+    def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
+        """Return whether a plan can be evaluated so."""
+        if plan.pool is None:
+            return Can("it has no pool")
+        if not rules.purge:
+            return Can("a plan with a pool leaves undone what is not needed")
+        if rules.lend or rules.overlap:
+            return Can("who is lent, or works ahead, is not followed beside a pool")
+        if len(plan.slots) > 1 or plan.slots[0].alone:
+            return Can("with a pool there must be one slot, with no row that is enough alone")
+        if plan.codes and not plan.slots[0].counting:
+            return Can("fewer rows than the threshold may be enough")
+        fresh, last = _fresh(plan)
         batches = plan.pool.batches[last - len(plan.lanes) :]
         alike = all(len(batch) == 1 and batch[0].cost == batches[0][0].cost for batch in batches)
-        if len(plan.slots) > 1 or plan.slots[0].alone or any(fresh[last:]) or not alike:
-            raise ArgumentError(
-                "plan: not allowed; a pool is simulated for one slot, with all rows before the first that comes again, "
-                "and these one by one, at one cost"
-            )
+        if any(fresh[last:]) or not alike:
+            return Can("all rows must come before the first that comes again, and these one by one, at one cost")
+        return Can()
+
+    def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None:
+        assert plan.pool is not None
+        self._plan, self._links, self._beside = plan, links, beside
+        last = _fresh(plan)[1]
         self._fresh = last - len(plan.lanes)
-        self._again = np.array([batch[0].row for batch in batches], dtype=np.intp)
+        self._again = np.array([batch[0].row for batch in plan.pool.batches[self._fresh :]], dtype=np.intp)
         self._last: tuple[_Times, _Run, FloatArray] | None = None  # task times, and what came of them
 
-    @property
-    def most(self) -> int:
-        """Number of tasks that there are for one worker."""
-        return int(self._plan.counts.max()) + len(self._plan.pooled)
+    @cached_property
+    def _most(self) -> int:
+        """Number of parts that there may be for one worker; no row is a worker's twice."""
+        lane = max(int(draws(costs).sum()) for costs in self._plan.costs)
+        rows = {task.row: parts_of(task.cost) for task in self._plan.pooled}
+        return lane + sum(rows.values())
+
+    def costs(self, p: int) -> FloatArray:
+        """Return a cost of one for each part that the worker may get."""
+        return np.ones(self._most)
 
     def empty(self, rounds: int) -> Any:
-        """Return room for the task times of every worker; no row is a worker's twice."""
-        return _Times(rounds, min(self.most, self._plan.slots[0].rows))
+        """Return room for the parts' times of every worker."""
+        return _Times(rounds, self._most)
 
     def arrive(self, p: int, times: FloatArray, arrivals: Any) -> None:
-        """Take note of the task times of a worker; what arrives when depends on all of them."""
+        """Take note of the times of a worker's parts; what arrives when depends on all of them."""
         arrivals.of_worker.append(times)
 
+    def arrive_paced(self, p: int, paces: FloatArray, arrivals: Any) -> None:
+        """Take note of one pace for a worker."""
+        arrivals.of_worker.append(paces[:, None])
+
     def arrive_together(self, paces: FloatArray, arrivals: Any) -> None:
-        """Take note of one pace a worker."""
+        """Take note of one pace for each worker."""
         arrivals.of_worker.extend(paces[:, :, None])
 
-    def recovered(self, arrivals: Any) -> FloatArray:
-        """Return when the slot is recovered, shape (1, rounds)."""
-        return self._run(arrivals)[1][None]
+    def over(self, arrivals: Any) -> tuple[FloatArray, FloatArray]:
+        """Return when each round is over, shape (rounds,), and when its slot is recovered: at the same time."""
+        ends = self._run(arrivals)[1]
+        return ends, ends[None]
 
     def load(self, arrivals: Any, ends: FloatArray) -> IntArray:
         """Return how many messages arrived until then."""
@@ -77,13 +102,25 @@ class Pulled:
     def _run(self, times: "_Times") -> tuple["_Run", FloatArray]:
         """Return the rounds, and when each of them has enough."""
         if self._last is None or self._last[0] is not times:
-            run = _Run(self._plan, self._links, times)
+            run = _Run(self._plan, self._links, self._beside, times)
             self._last = times, run, run.recovered(self._fresh, self._again)
         return self._last[1:]
 
 
+def _fresh(plan: Plan) -> tuple[list[bool], int]:
+    """Return whether each lane and batch has none but new rows, and which is the first that has others."""
+    assert plan.pool is not None
+    known: set[int] = set()
+    fresh = []
+    for some in (*plan.lanes, *plan.pool.batches):
+        rows = [task.row for task in some]
+        fresh.append(known.isdisjoint(rows))
+        known.update(rows)
+    return fresh, len(fresh) if all(fresh) else fresh.index(False)
+
+
 class _Times:
-    """Task times of all workers, shape (rounds, tasks) or (rounds, 1) for one pace; copied together as far as needed.
+    """Times of all workers' parts, shape (rounds, parts) or (rounds, 1) for one pace; copied together as far as needed.
 
     of_worker: in the order of workers.
     """
@@ -91,13 +128,13 @@ class _Times:
     def __init__(self, rounds: int, most: int) -> None:
         self.rounds, self.most = rounds, most
         self.of_worker: list[FloatArray] = []
-        self.width = 0  # tasks of each that are in the table
-        self.table: FloatArray = np.empty(0)  # workers by rounds by tasks, flat
+        self.width = 0  # parts of each that are in the table
+        self.table: FloatArray = np.empty(0)  # workers by rounds by parts, flat
 
-    def reach(self, tasks: int) -> None:
-        """Have at least so many tasks of each worker in the table."""
-        if tasks > self.width:
-            self.width = min(self.most, max(tasks, 2 * self.width))
+    def reach(self, parts: int) -> None:
+        """Have at least this many parts of each worker in the table."""
+        if parts > self.width:
+            self.width = min(self.most, max(parts, 2 * self.width))
             table = np.empty((len(self.of_worker), self.rounds, self.width))
             for mine, times in zip(table, self.of_worker, strict=True):
                 mine[:] = times[:, : self.width]
@@ -107,16 +144,20 @@ class _Times:
 class _Run:
     """Rounds as they go on: which tasks each worker has had, and when their messages come."""
 
-    def __init__(self, plan: Plan, links: FloatArray, times: _Times) -> None:
+    def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], times: _Times) -> None:
         assert plan.pool is not None
-        self._plan, self._links, self._ahead = plan, links, plan.pool.ahead
+        self._plan, self._links, self._ahead, self._beside = plan, links, plan.pool.ahead, beside
+        self._pooled = beside[0][
+            len(plan.lanes[0]) :
+        ]  # what the tasks of the pool take besides, the same for everybody
         self._times, self._count = times, times.rounds
         workers = len(links)
-        times.reach(min(times.most, int(plan.counts.max()) + 2 * len(plan.pooled) // workers))
+        times.reach(min(times.most, int(plan.counts.max()) + 2 * len(plan.pooled) // workers))  # more where needed
         # of every worker in every round, one after another: tasks that it had, when it is through with them, and when
         # the messages of the last ones come, by the task's number
         size = workers * self._count
         self._had, self._free = np.zeros(size, dtype=np.intp), np.full(size, -np.inf)
+        self._parts = np.zeros(size, dtype=np.intp)  # that its tasks had
         self._lately = np.empty((self._ahead + 1, size)).reshape(-1)
         self._handed: list[tuple[Any, IntArray, FloatArray, FloatArray]] = []  # to whom, in which rounds, until, took
 
@@ -130,43 +171,56 @@ class _Run:
         for p, lane in enumerate(plan.lanes):
             if lane:
                 rows = [task.row for task in lane]
-                first[rows], asks[p] = self._take(np.full(self._count, p), rounds, asks[p], plan.costs[p])
+                who, more = np.full(self._count, p), self._beside[p][: len(lane)]
+                first[rows], asks[p] = self._take(who, rounds, asks[p], plan.costs[p], more)
                 holder[rows] = p
+        at = 0
         for batch in plan.pool.batches[:fresh]:
             worker, now = _next(asks)
             rows, costs = [task.row for task in batch], np.array([task.cost for task in batch])
-            first[rows], asks[worker, rounds] = self._take(worker, rounds, now, costs)
+            more = self._pooled[at : at + len(batch)]
+            first[rows], asks[worker, rounds] = self._take(worker, rounds, now, costs, more)
             holder[rows] = worker
+            at += len(batch)
         if len(again):
             cost = np.array([plan.pool.batches[fresh][0].cost])
-            self._repeat(_Again(again, first, holder), asks, first, cost)
+            self._repeat(_Again(again, first, holder), asks, first, cost, self._pooled[at:])
         threshold = plan.slots[0].threshold
         return first.max(axis=0) if threshold == len(first) else kth_smallest(first, threshold - 1)
 
     def _take(
-        self, worker: IntArray, rounds: IntArray, now: FloatArray, costs: FloatArray
+        self, worker: IntArray, rounds: IntArray, now: FloatArray, costs: FloatArray, beside: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Give a worker, in each of these rounds, tasks of these costs; return when messages come, and when it asks."""
+        """Give a worker, in each of these rounds, tasks of these costs; return when messages come, and when it asks.
+
+        beside: seconds that each takes besides, shape (tasks,) or (tasks, rounds).
+        """
         at = worker * self._count + rounds
         had, free = self._had[at], self._free[at]
         until = np.maximum(free, now + self._links[worker])
         found = np.empty((len(costs), len(rounds)))
-        self._times.reach(int(had.max()) + len(costs))
-        task, times = at * self._times.width + had, self._times.table
-        for i, cost in enumerate(costs.tolist()):
-            took = cost * times[task + i]
+        each, parts = draws(costs), self._parts[at]
+        self._times.reach(int(parts.max()) + int(each.sum()))
+        part, times = at * self._times.width + parts, self._times.table
+        for i, (cost, more) in enumerate(zip(costs.tolist(), each.tolist(), strict=True)):
+            took = (cost - (more - 1)) * times[part + more - 1] + beside[i]
+            for j in range(more - 1):
+                took += times[part + j]
+            part += more
             until = np.add(until, took, out=found[i])
             if self._ahead:
                 self._lately[(had + i) % (self._ahead + 1) * len(self._free) + at] = until
             self._handed.append((worker, rounds, until, took))
-        self._had[at], self._free[at] = had + len(costs), until
+        self._had[at], self._free[at], self._parts[at] = had + len(costs), until, parts + each.sum()
         if not self._ahead:
             return found, until
         had += len(costs)
         last = self._lately[had % (self._ahead + 1) * len(self._free) + at]
         return found, np.where(had > self._ahead, last, now)
 
-    def _repeat(self, left: "_Again", asks: FloatArray, first: FloatArray, cost: FloatArray) -> None:
+    def _repeat(
+        self, left: "_Again", asks: FloatArray, first: FloatArray, cost: FloatArray, beside: FloatArray
+    ) -> None:
         """Hand out rows once more, one at a time, to workers that would be idle."""
         rounds = np.arange(self._count)
         for step in count():
@@ -180,7 +234,8 @@ class _Run:
             asks[worker, np.arange(len(rounds))] = np.inf  # unless there is something for it
             if which.any():
                 worker, some = worker[which], rounds[which]
-                found, asks[worker, which] = self._take(worker, some, now[which], cost)
+                more = beside[left.places(which, chosen[which])][None]
+                found, asks[worker, which] = self._take(worker, some, now[which], cost, more)
                 rows = left.take(which, chosen[which], worker, found[0])
                 first[rows, some] = np.minimum(first[rows, some], found[0])
 
@@ -237,6 +292,10 @@ class _Again:
             could &= holder != worker[:, None]
         chosen = could.argmax(axis=1)
         return chosen, could[np.arange(len(now)), chosen]
+
+    def places(self, which: BoolArray, chosen: IntArray) -> IntArray:
+        """Return which of the rows that come again are chosen in some rounds, counted from the first of them."""
+        return self._place[np.flatnonzero(which), chosen]
 
     def take(self, which: BoolArray, chosen: IntArray, worker: IntArray, found: FloatArray) -> IntArray:
         """Hand them out in some rounds, and return which rows that were."""

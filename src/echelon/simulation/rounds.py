@@ -1,7 +1,7 @@
-"""Rounds of a plan, many at a time: arrival times, then the moment at which every slot is recovered.
+"""Rounds of a plan, many at a time: arrival times, then the moment at which the round is over.
 
-This is the path that samples every task. It works for any plan and any delay law, and keeps what the master
-sees of every worker: how long it computed and how many results it sent before the round was over.
+This is the path that samples every task, under any law. It keeps what the master sees of every worker: how long it
+computed and how many results it sent before the round was over.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,11 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.arrays import FloatArray, IntArray
+from echelon.can import PLAIN, Can, Rules
 from echelon.delays import Delay, per_worker
-from echelon.errors import ArgumentError
+from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
+from echelon.simulation.by_message import ByMessage
 from echelon.simulation.one_slot import OneSlot
 from echelon.simulation.pulled import Pulled
 from echelon.simulation.slots import Slots
@@ -35,19 +37,33 @@ def checked_links(links: Any, workers: int) -> FloatArray:
 
 
 class Kernel(Protocol):
-    """From task times to the ends of rounds, for plans of one kind."""
+    """From task times to the ends of rounds, for plans of one kind. `quick` ones are vectorised over rounds."""
+
+    quick: bool
+
+    @staticmethod
+    def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
+        """Return whether a plan under these rules is of that kind, or why not."""
+
+    def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None: ...
 
     def empty(self, rounds: int) -> FloatArray:
-        """Return memory for the arrivals of so many rounds."""
+        """Return memory for the arrivals of this many rounds."""
+
+    def costs(self, p: int) -> FloatArray:
+        """Return the costs of the tasks that lane p needs times of."""
 
     def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
-        """Write the arrivals of lane p from its task times, shape (rounds, tasks), or (rounds, 1) for one pace."""
+        """Write the arrivals of lane p from the times of those tasks, shape (rounds, tasks)."""
+
+    def arrive_paced(self, p: int, paces: FloatArray, arrivals: FloatArray) -> None:
+        """Write the arrivals of lane p from the time of a part in each round, shape (rounds,)."""
 
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
         """Write all arrivals from the paces of all workers, shape (workers, rounds)."""
 
-    def recovered(self, arrivals: FloatArray) -> FloatArray:
-        """Return when each slot is recovered, shape (slots, rounds)."""
+    def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return when each round is over, shape (rounds,), and when each slot is recovered, shape (slots, rounds)."""
 
     def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
         """Return how many messages arrived until then, shape (rounds,)."""
@@ -61,20 +77,23 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class Rounds:
-    """What happened in a batch of rounds.
+    """What happened in a batch of rounds: when each was `over`, after the workers began, shape (seeds, rounds)."""
 
-    times: duration of each round, shape (seeds, rounds).
-    """
-
-    times: FloatArray
+    over: FloatArray
+    _more: float
     _kernel: Kernel
     _arrivals: FloatArray
     _recovered: FloatArray
 
+    @property
+    def times(self) -> FloatArray:
+        """Duration of each round, shape (seeds, rounds)."""
+        return self.over + self._more if self._more else self.over
+
     @cached_property
     def _seen(self) -> tuple[FloatArray, IntArray]:
-        busy, done = self._kernel.seen(self._arrivals, self.times.ravel())
-        return busy.reshape(*self.times.shape, -1), done.reshape(*self.times.shape, -1)
+        busy, done = self._kernel.seen(self._arrivals, self.over.ravel())
+        return busy.reshape(*self.over.shape, -1), done.reshape(*self.over.shape, -1)
 
     @property
     def busy(self) -> FloatArray:
@@ -89,16 +108,41 @@ class Rounds:
     @cached_property
     def load(self) -> IntArray:
         """Messages received up to the end of the round, repeated and useless ones included, shape (seeds, rounds)."""
-        return self._kernel.load(self._arrivals, self.times.ravel()).reshape(self.times.shape)
+        return self._kernel.load(self._arrivals, self.over.ravel()).reshape(self.over.shape)
 
     @cached_property
     def load_with_stop(self) -> IntArray:
         """The same where nobody sends for a slot that is recovered, shape (seeds, rounds)."""
-        return self._kernel.load_with_stop(self._arrivals, self._recovered).reshape(self.times.shape)
+        return self._kernel.load_with_stop(self._arrivals, self._recovered).reshape(self.over.shape)
+
+
+KERNELS: dict[str, type[Kernel]] = {
+    "one slot": OneSlot,
+    "slots": Slots,
+    "pulled": Pulled,
+    "by message": ByMessage,
+}
+
+
+def can(plan: Plan, laws: Sequence[Delay], rules: Rules = PLAIN) -> Can:
+    """Return whether rounds of a plan can be drawn one by one, or why not."""
+    return _choice(plan, laws, rules)[1]
+
+
+def _choice(plan: Plan, laws: Sequence[Delay], rules: Rules) -> tuple[type[Kernel] | None, Can]:
+    """Return the quickest kernel for a plan, or why there is none."""
+    answers = {name: kernel.can(plan, laws, rules) for name, kernel in KERNELS.items()}
+    found = next((KERNELS[name] for name, answer in answers.items() if answer), None)
+    said = dict.fromkeys(answer.why_not for answer in answers.values())
+    return found, Can("" if found else "; ".join(said))
 
 
 class RoundSampler:
     """Draws rounds of one plan on workers with the given laws and links.
+
+    beside: seconds that each task takes besides computing: a number for all, or one array per lane, in which tasks of
+        the pool follow the lane's own.
+    more: seconds that each round takes besides.
 
     >>> from echelon.delays import Deterministic
     >>> from echelon.schemes import any_k
@@ -109,28 +153,38 @@ class RoundSampler:
     """
 
     def __init__(
-        self, plan: Plan, laws: Delay | Sequence[Delay], links: FloatArray | Sequence[float], *, purge: bool = True
+        self,
+        plan: Plan,
+        laws: Delay | Sequence[Delay],
+        links: FloatArray | Sequence[float],
+        *,
+        purge: bool = True,
+        beside: float | Sequence[FloatArray] = 0.0,
+        more: float = 0.0,
     ) -> None:
         workers = len(plan.lanes)
         self.plan = plan
         self.laws = per_worker(laws, workers)
         self.links = checked_links(links, workers)
-        self._active = [p for p in range(workers) if plan.lanes[p]]
-        if plan.pool is not None and not purge:
-            raise ArgumentError("purge: False is not allowed; a plan with a pool leaves undone what is not needed")
-        self._kernel = self._kernel_for(plan, purge=purge)
-        self._tasks = [len(lane) for lane in plan.lanes]
-        if isinstance(self._kernel, Pulled):
-            self._active, self._tasks = list(range(workers)), [self._kernel.most] * workers
+        self._active = [p for p in range(workers) if plan.lanes[p] or plan.pool is not None]
+        rules = Rules(purge=purge)
+        kernel, answer = _choice(plan, self.laws, rules)
+        if kernel is None:
+            raise CannotEvaluate(f"plan: can't be simulated: {answer.why_not}; run it in virtual time")
+        tasks = (plan.counts + len(plan.pooled)).tolist()
+        self._beside = [np.full(n, beside) for n in tasks] if isinstance(beside, float | int) else list(beside)
+        # everything is put off by it; but what a pool hands out crosses the link again, and not this
+        before, self._more = (more, 0.0) if plan.pool is None else (0.0, more)
+        self._kernel = kernel(plan, self.links + before, self._beside, rules)
+        self.quick = kernel.quick
         # workers that keep one pace a round, by the same law, are drawn together: one draw a worker and round
         alike = {law for law in self.laws if law.one_pace and law.independent_rounds}
         self._together = len(alike) == 1 and all(law in alike for law in self.laws)
 
-    def _kernel_for(self, plan: Plan, *, purge: bool) -> Kernel:
-        if plan.pool is not None:
-            return Pulled(plan, self.links)
-        simple = plan.counts_suffice or not purge
-        return OneSlot(plan, self.links, purge=purge) if simple else Slots(plan, self.links)
+    @property
+    def independent(self) -> bool:
+        """Whether what happens in one round says nothing of the next."""
+        return all(self.laws[p].independent_rounds for p in self._active)
 
     def begin(self, seeds: int, rng: Generator) -> list[Any]:
         """Return what the laws must remember of `seeds` independent runs before the first round."""
@@ -146,10 +200,14 @@ class RoundSampler:
         else:
             after = []
             for p, memory in zip(self._active, state, strict=True):
-                tasks = 1 if self.laws[p].one_pace else self._tasks[p]
-                times, memory = self.laws[p].advance(memory, (seeds, rounds, tasks), rng)
+                if self.laws[p].one_pace:
+                    paces, memory = self.laws[p].advance(memory, (seeds, rounds, 1), rng)
+                    self._kernel.arrive_paced(p, paces.ravel(), arrivals)
+                else:
+                    times, memory = self.laws[p].advance_tasks(memory, self._kernel.costs(p), (seeds, rounds), rng)
+                    if self.plan.pool is None:
+                        times += self._beside[p]
+                    self._kernel.arrive(p, times.reshape(seeds * rounds, -1), arrivals)
                 after.append(memory)
-                self._kernel.arrive(p, times.reshape(seeds * rounds, -1), arrivals)
-        recovered = self._kernel.recovered(arrivals)
-        times = recovered[0] if len(recovered) == 1 else recovered.max(axis=0)
-        return Rounds(times.reshape(seeds, rounds), self._kernel, arrivals, recovered), after
+        ends, recovered = self._kernel.over(arrivals)
+        return Rounds(ends.reshape(seeds, rounds), self._more, self._kernel, arrivals, recovered), after

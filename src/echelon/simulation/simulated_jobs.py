@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, arrival_law, task_laws
-from echelon.errors import ArgumentError
+from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.seeds import generators
@@ -90,23 +90,43 @@ def simulate_jobs(
 ) -> SimulatedJobs:
     """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
 
-    Every task is sampled. Each seed starts with an empty queue; the first `warmup` jobs of each are run but
-    not counted. `laws` take the place of what the profile says of tasks. With `overlap`, workers for whom a round has
-    nothing more begin the next job, if one waits: for plans of one slot, whose rows are all different, cost the same
-    and are handed out one by one where there is a pool.
+    Every task is sampled, and what messages and rounds take besides (`Profile.costs`) is added. Each seed starts with
+    an empty queue; the first `warmup` jobs of each are run but not counted. `laws` take the place of what the profile
+    says of tasks. With `overlap`, workers for whom a round has nothing more begin the next job, if one waits: for plans
+    of one slot, whose rows are all different, cost the same and are handed out one by one where there is a pool.
     `progress` is called with (rounds done, rounds in all).
     """
     laws = task_laws(profile) if laws is None else laws
-    sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge)
+    costs = profile.costs
+    sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge, beside=costs.message, more=costs.round)
     if overlap and not purge:
         raise ArgumentError("overlap: not allowed without a purge; nobody is idle before all is done")
+    if overlap and (costs.message or costs.round):
+        raise CannotEvaluate("overlap: can't be simulated where messages or rounds cost time; run it in virtual time")
+    if not overlap:
+        return simulate_sampled(sampler, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup, progress=progress)
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
-    if overlap:
-        rounds = Overlapped(plan, sampler.laws, sampler.links)
-        left = rounds.departures(arrivals, profile.workload.iterations, rng, overlap=True, progress=progress)
-        return _result(arrivals, left, _served(arrivals, left), None, profile.workload.iterations, warmup)
+    rounds = Overlapped(plan, sampler.laws, sampler.links)
+    left = rounds.departures(arrivals, profile.workload.iterations, rng, overlap=True, progress=progress)
+    return _result(arrivals, left, _served(arrivals, left), None, profile.workload.iterations, warmup)
+
+
+def simulate_sampled(
+    sampler: RoundSampler,
+    profile: Profile,
+    *,
+    jobs: int,
+    seeds: int,
+    seed: int,
+    warmup: int,
+    progress: Progress | None = None,
+) -> SimulatedJobs:
+    """Return what a stream of the profile's jobs sees when every iteration is drawn by this sampler."""
+    jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
+    gap_rng, rng = generators(seed)
+    arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     services, busy = _run(sampler, profile.workload.iterations, jobs + warmup, seeds, rng, progress)
     return _result(arrivals, departures(arrivals, services), services, busy, profile.workload.iterations, warmup)
 

@@ -57,10 +57,10 @@ def simulate_rounds(
     links: FloatArray | Sequence[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulatedRounds:
-    """Return completion times and communication loads of simulated rounds; `laws` is one law, or one a worker.
+    """Return completion times and communication loads of simulated rounds; `laws` is one law, or one per worker.
 
-    Rows are counted to each slot's threshold: where fewer may do (`Slot.counting`), that is an upper bound, and
-    `predict` tells more.
+    A round ends as the master ends it: when every slot is recovered, by what its rows span where fewer than the
+    threshold may do, or by the plan's own ending. The latter is followed message by message, and takes longer.
 
     Where rounds depend on each other they are those of a hundred independent histories, one after another.
 

@@ -3,26 +3,47 @@
 Arrivals are a table of tasks by rounds, lane after lane: each step is a few passes over whole vectors of rounds.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
+from echelon.can import Can, Rules
+from echelon.delays import Delay
 from echelon.plan import Plan
 from echelon.simulation.selection import kth_smallest
+from echelon.simulation.spans import FirstSpan
 
 _BYTE = 255  # ones that a byte can count
 
 
 class Slots:
-    """Which tasks of the table are the copies of which row, and what each slot needs."""
+    """Which tasks of the table are the copies of which row, and what each slot needs.
 
-    def __init__(self, plan: Plan, links: FloatArray) -> None:
-        self._plan, self._links = plan, links
+    beside: seconds that each task takes besides computing, one array per lane.
+    """
+
+    quick = True
+
+    @staticmethod
+    def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
+        """Return whether a plan can be evaluated so."""
+        if plan.pool is not None:
+            return Can("who takes what of a pool is decided as the round goes on")
+        if plan.ending is not None:
+            return Can("it ends by a rule of its own, not when every slot is recovered")
+        if rules.lend or rules.overlap:
+            return Can("who is lent, or works ahead, is decided as the round goes on")
+        return Can()
+
+    def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None:
+        self._plan, self._links, self._purge = plan, links, rules.purge
+        self._beside = [np.cumsum(some)[:, None] for some in beside]
         edges = np.concatenate([[0], np.cumsum(plan.counts)])
         self._lanes = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self._reach = [np.cumsum(costs)[:, None] for costs in plan.costs]
-        even = len(set(plan.counts.tolist())) == 1 and not links.any()
+        even = len(set(plan.counts.tolist())) == 1 and not links.any() and not any(map(np.any, beside))
         self._even_reach = np.stack(self._reach) if even else None
         keys = [(task.slot, task.row) for lane in plan.lanes for task in lane]
         copies: dict[tuple[int, int], list[int]] = {}
@@ -31,35 +52,50 @@ class Slots:
         self._tasks = [_places([i for i, key in enumerate(keys) if key[0] == s]) for s in range(len(plan.slots))]
         rows = sorted(copies)
         sizes = [sum(key[0] == s for key in rows) for s in range(len(plan.slots))]
-        by_slot = [[row for s, row in rows if s == slot] for slot in range(len(plan.slots))]
+        self._spans = self._by_span(plan)
+        self._held = [[row for s, row in rows if s == slot] for slot in range(len(plan.slots))]
         self._alone = [
             [i for i, row in enumerate(held) if row in slot.alone]
-            for slot, held in zip(plan.slots, by_slot, strict=True)
+            for slot, held in zip(plan.slots, self._held, strict=True)
         ]
         # slots that need the same of as many rows are decided together, rows of one place side by side
         alike = zip(plan.slots, sizes, map(tuple, self._alone), strict=True)
-        self._together = len(set(alike)) == 1
+        self._together = len(set(alike)) == 1 and not any(self._spans)
         if self._together:
             of_slot = np.array(rows).reshape(len(sizes), sizes[0], 2)
             rows = [(slot, row) for slot, row in of_slot.transpose(1, 0, 2).reshape(-1, 2).tolist()]
-        most = max(len(places) for places in copies.values())
+        most = max((len(places) for places in copies.values()), default=1)
         # a row with fewer copies than others has its first one named again
         self._copies = np.array([[copies[key][i % len(copies[key])] for key in rows] for i in range(most)])
         self._rows = [slice(int(a), int(b)) for a, b in pairwise(np.concatenate([[0], np.cumsum(sizes)]))]
+
+    @staticmethod
+    def _by_span(plan: Plan) -> list[FirstSpan | None]:
+        """Return, of slots of which fewer rows than the threshold may do, what they span."""
+        if not plan.codes:
+            return [None] * len(plan.slots)
+        made = {code: FirstSpan(code) for code in plan.codes}
+        return [None if slot.counting else made[code] for slot, code in zip(plan.slots, plan.codes, strict=True)]
 
     def empty(self, rounds: int) -> FloatArray:
         """Return memory of shape (tasks, rounds)."""
         return np.empty((self._plan.tasks, rounds))
 
+    def costs(self, p: int) -> FloatArray:
+        """Return the costs of all tasks of the lane."""
+        return self._plan.costs[p]
+
     def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
         """Write the arrivals of lane p, link + T_1 + … + T_j (stream, note 1)."""
         out = arrivals[self._lanes[p]]
-        if times.shape[1] < len(out) or len(out) == 1:  # one pace for all
-            np.multiply(times[:, 0], self._reach[p], out=out)
-        else:
-            np.cumsum(times * self._plan.costs[p], axis=1, out=out.T)
-        if self._links[p]:
-            out += self._links[p]
+        np.cumsum(times, axis=1, out=out.T)
+        out += self._links[p]
+
+    def arrive_paced(self, p: int, paces: FloatArray, arrivals: FloatArray) -> None:
+        """Write the arrivals of a lane whose parts all take the same time."""
+        out = arrivals[self._lanes[p]]
+        np.multiply(paces, self._reach[p], out=out)
+        out += self._links[p] + self._beside[p]
 
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
         """Write all arrivals from one pace a worker."""
@@ -68,10 +104,16 @@ class Slots:
             np.multiply(paces[:, None, :], self._even_reach, out=table)
             return
         for p in np.flatnonzero(self._plan.counts).tolist():
-            self.arrive(p, paces[p][:, None], arrivals)
+            self.arrive_paced(p, paces[p], arrivals)
 
-    def recovered(self, arrivals: FloatArray) -> FloatArray:
-        """Return when each slot is recovered, shape (slots, rounds)."""
+    def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return when each round is over, shape (rounds,), and when each slot is recovered, shape (slots, rounds)."""
+        recovered = self._all_recovered(arrivals)
+        if not self._purge:
+            return arrivals.max(axis=0), recovered
+        return recovered[0] if len(recovered) == 1 else recovered.max(axis=0), recovered
+
+    def _all_recovered(self, arrivals: FloatArray) -> FloatArray:
         earliest = arrivals[self._copies[0]]
         copy = np.empty_like(earliest)
         for places in self._copies[1:]:
@@ -84,10 +126,15 @@ class Slots:
 
     def _recovered(self, slot: int, earliest: FloatArray) -> FloatArray:
         """Return when a slot is recovered, from the arrivals of its distinct rows along the first axis."""
+        span = self._spans[slot]
+        if span is not None:
+            known = np.full((self._plan.slots[slot].rows, *earliest.shape[1:]), np.inf)
+            known[self._held[slot]] = earliest
+            return span.times(known)
         alone, threshold = self._alone[slot], self._plan.slots[slot].threshold
         sooner: FloatArray = earliest[alone].min(axis=0) if alone else np.array(np.inf)
         if threshold > len(earliest):
-            return sooner
+            return np.broadcast_to(sooner, earliest.shape[1:])
         return np.minimum(kth_smallest(earliest, threshold - 1), sooner)
 
     def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
@@ -114,7 +161,7 @@ class Slots:
 
 def _places(tasks: list[int]) -> slice | list[int]:
     """Return where the tasks are in the table, as a slice if they follow one another: no copy is made then."""
-    return slice(tasks[0], tasks[-1] + 1) if tasks[-1] - tasks[0] + 1 == len(tasks) else tasks
+    return slice(tasks[0], tasks[-1] + 1) if tasks and tasks[-1] - tasks[0] + 1 == len(tasks) else tasks
 
 
 def _count(came: BoolArray) -> IntArray:

@@ -1,44 +1,56 @@
-"""Rounds in which fewer rows than the threshold may do: message by message, by what the rows span. Slow, and right."""
+"""Slots of which fewer rows than the threshold may be enough: the first rows that span the target, in many rounds.
 
-from collections.abc import Sequence
+What a set of rows spans is the same in every round in which these rows came first, so each set is looked at once.
+"""
 
 import numpy as np
-from numpy.random import Generator
+from numpy.typing import NDArray
 
-from echelon.arrays import FloatArray
-from echelon.codes import tracker
-from echelon.delays import Delay
-from echelon.errors import ArgumentError
-from echelon.schemes import CodedPlan
+from echelon.arrays import BoolArray, FloatArray, IntArray
+from echelon.codes import Code, tracker
 
 
-def complete_by_span(
-    plan: CodedPlan, laws: Sequence[Delay], links: FloatArray, rounds: int, rng: Generator
-) -> FloatArray:
-    """Return completion times of independent rounds, as the live master would see them."""
-    if plan.pool is not None:
-        raise ArgumentError("plan: not allowed; who takes what of a pool is not followed here")
-    reach = [np.cumsum(costs) for costs in plan.costs]
-    ends = np.full(rounds, np.inf)
-    for number in range(rounds):
-        arrivals = [
-            (float(time), task.slot, task.row)
-            for p, lane in enumerate(plan.lanes)
-            if lane
-            for task, time in zip(lane, _arrivals(laws[p], reach[p], plan.costs[p], rng) + links[p], strict=True)
-        ]
-        open_slots = {slot: tracker(code) for slot, code in enumerate(plan.codes)}
-        for time, slot, row in sorted(arrivals):
-            if slot in open_slots and open_slots[slot].add(row):
-                del open_slots[slot]
-                if not open_slots:
-                    ends[number] = time
-                    break
-    return ends
+class FirstSpan:
+    """When the rows of one code that have come are enough."""
 
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._known: dict[bytes, bool] = {}  # by the set of rows, a bit for each
 
-def _arrivals(law: Delay, reach: FloatArray, costs: FloatArray, rng: Generator) -> FloatArray:
-    if law.one_pace:
-        paced: FloatArray = law.sample((1, 1), rng)[0, 0] * reach
-        return paced
-    return np.cumsum(law.sample((1, len(costs)), rng)[0] * costs)
+    def times(self, earliest: FloatArray) -> FloatArray:
+        """Return when the slot is recovered, from the arrivals of its rows (inf: never), shape (rows, rounds).
+
+        >>> from echelon.codes import fractional_repetition
+        >>> span = FirstSpan(fractional_repetition(rows=4, load=2))
+        >>> span.times(np.array([[1.0, 1.0], [2.0, 2.0], [3.0, np.inf], [9.0, 5.0]])).tolist()
+        [3.0, 5.0]
+        """
+        order = np.argsort(earliest, axis=0, kind="stable")
+        # more rows never span less: the least number that is enough is found by halving
+        low = np.zeros(earliest.shape[1], dtype=np.int64)
+        high = np.count_nonzero(earliest < np.inf, axis=0)
+        never = ~self._enough(order, high)
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            enough = self._enough(order, middle)
+            high = np.where(open_ & enough, middle, high)
+            low = np.where(open_ & ~enough, middle + 1, low)
+        last = np.take_along_axis(order, np.maximum(high - 1, 0)[None], axis=0)
+        found: FloatArray = np.take_along_axis(earliest, last, axis=0)[0]
+        found[never] = np.inf
+        return found
+
+    def _enough(self, order: IntArray, counts: IntArray) -> BoolArray:
+        """Return whether the first `counts` rows are enough in each round."""
+        came = np.zeros(order.shape, dtype=bool)
+        np.put_along_axis(came, order, np.arange(len(order))[:, None] < counts, axis=0)
+        sets, of_round = np.unique(np.packbits(came, axis=0), axis=1, return_inverse=True)
+        return np.array([self._spans(some) for some in sets.T])[of_round.ravel()]
+
+    def _spans(self, packed: NDArray[np.uint8]) -> bool:
+        key = packed.tobytes()
+        if key not in self._known:
+            rows = tracker(self._code)
+            came = np.flatnonzero(np.unpackbits(packed, count=self._code.rows))
+            self._known[key] = any([rows.add(row) for row in came.tolist()])
+        return self._known[key]

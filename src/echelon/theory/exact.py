@@ -1,7 +1,8 @@
-"""The exact law of a round of several slots, where lanes serve one slot each and no row is in two of them.
+"""The exact law of a round, where lanes serve one slot each and no row is in two of them.
 
 At time t lane p has sent N_p(t) messages, independently of the others. A slot is recovered once its lanes have sent
 `threshold` of them, or one that is enough alone; slots are independent, so the law of the last is the product of all.
+Where nothing is purged, the last message of every lane is awaited.
 """
 
 from collections.abc import Sequence
@@ -10,9 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from echelon.arrays import FloatArray
+from echelon.can import PLAIN, Can, Rules
 from echelon.errors import NoClosedForm
 from echelon.plan import Plan
-from echelon.theory.iteration import TaskSums
+from echelon.theory.iteration import TaskSums, iteration_law
 from echelon.theory.tabulated import TabulatedCdf
 
 
@@ -32,23 +34,27 @@ class PacedSums(TaskSums, Protocol):
         """Whether all tasks of a round take the same time."""
 
 
-def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> TabulatedCdf:
+def exact_law(
+    plan: Plan, laws: Sequence[PacedSums], links: FloatArray, *, purge: bool = True
+) -> TabulatedCdf:  # fmt: skip
     """Return the law of the time at which every slot of the plan is recovered; `NoClosedForm` where there is none.
 
     Exact for gradient coding, fractional repetition, Lagrange coding and those uncorrelated designs, plain or hybrid,
-    of which fewer rows than the threshold never do, on workers that keep one pace a round (mmc, (5)); and for tasks of
-    cost one under every law with closed sums.
+    of which fewer rows than the threshold never do, on workers that keep one pace in a round (mmc, (5)); and for tasks
+    of whole parts under every law with closed sums.
 
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> from echelon.schemes import gradient_coding
     >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
-    >>> round(completion_law(gradient_coding(workers=40, load=10), [law] * 40, np.zeros(40)).mean, 4)
+    >>> round(exact_law(gradient_coding(workers=40, load=10), [law] * 40, np.zeros(40)).mean, 4)
     1.5496
     """
-    why = _obstacle(plan, laws)
-    if why:
-        raise NoClosedForm(f"plan: no exact law, since {why}; sample instead")
+    answer = can(plan, laws, Rules(purge=purge))
+    if not answer:
+        raise NoClosedForm(f"plan: no exact law, since {answer.why_not}; sample instead")
     active = [p for p, lane in enumerate(plan.lanes) if lane]
+    if plan.unit_costs and (plan.counts_suffice or not purge):
+        return iteration_law(laws, links, plan.counts, plan.slots[0].threshold if purge else plan.tasks)
     reach = {p: np.cumsum(plan.costs[p]) for p in active}
     lanes: list[list[int]] = [[p for p in active if plan.lanes[p][0].slot == s] for s in range(len(plan.slots))]
     # slots whose workers are alike have the same law, and are worked out once
@@ -57,7 +63,13 @@ def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> 
         kind = (plan.slots[s], tuple((laws[p], links[p], tuple(reach[p]), tuple(_steps(plan, p))) for p in members))
         groups.setdefault(kind, []).append(s)
 
-    def cdf(times: FloatArray) -> FloatArray:
+    def all_sent(times: FloatArray) -> FloatArray:
+        whole = np.ones(len(times))
+        for p in active:
+            whole *= _sent(laws[p], reach[p][-1:], times - links[p])[:, 0]
+        return whole
+
+    def recovered(times: FloatArray) -> FloatArray:
         whole = np.ones(len(times))
         for alike in groups.values():
             members = lanes[alike[0]]
@@ -71,35 +83,41 @@ def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> 
     start = max(float(links[p] + reach[p][-1] * laws[p].mean) for p in active)
     decay = max(float(reach[p][-1] * (laws[p].std ** 2 / laws[p].mean + laws[p].mean)) for p in active)
     jumps = [links[p] + _jumps(laws[p], reach[p]) for p in active]
+    cdf = recovered if purge else all_sent
     return TabulatedCdf(cdf, start=start, jumps=np.concatenate([*jumps, links[active]]), decay=decay)
 
 
-def _obstacle(plan: Plan, laws: Sequence[PacedSums]) -> str:
-    """Return why a plan has no exact law on workers of these laws; empty where it has one."""
-    seen: set[tuple[int, int]] = set()
+def can(plan: Plan, laws: Sequence[PacedSums], rules: Rules = PLAIN) -> Can:
+    """Return whether a plan has an exact law on workers of these laws, or why not."""
     if plan.pool is not None:
-        return "it has a pool"
+        return Can("who takes what of its pool is decided as the round goes on")
+    if plan.ending is not None:
+        return Can("it ends by a rule of its own, not when every slot is recovered")
+    if rules.lend or rules.overlap:
+        return Can("who is lent, or works ahead, is decided as the round goes on")
+    for p, lane in enumerate(plan.lanes):
+        if lane and not (laws[p].closed and laws[p].independent_rounds):
+            return Can(f"the law of worker {p} has no closed sums, or memory")
+        if not laws[p].one_pace and (plan.costs[p] % 1 != 0).any():
+            return Can(f"a task of lane {p} costs no whole number of parts")
+    return _slots_are_apart(plan) if rules.purge else Can()
+
+
+def _slots_are_apart(plan: Plan) -> Can:
+    """Return whether slots are independent of each other, and each is recovered by counting what lanes have sent."""
     for s, slot in enumerate(plan.slots):
-        if not slot.counting:
-            return f"fewer than {slot.threshold} rows may do for slot {s}"
+        if plan.codes and not slot.counting:
+            return Can(f"fewer than {slot.threshold} rows may do for slot {s}")
+    seen: set[tuple[int, int]] = set()
     for p, lane in enumerate(plan.lanes):
         if len({task.slot for task in lane}) > 1:
-            return f"lane {p} serves several slots"
-        if lane and not (laws[p].closed and laws[p].independent_rounds):
-            return f"the law of worker {p} has no closed sums, or memory"
-        if not laws[p].one_pace and any(task.cost != 1 for task in lane):
-            return f"the tasks of lane {p} cost different times"
+            return Can(f"lane {p} serves several slots")
         for task in lane:
             enough = plan.slots[task.slot].threshold == 1 or task.row in plan.slots[task.slot].alone
             if (task.slot, task.row) in seen and not enough:
-                return f"row {task.row} of slot {task.slot} is in several lanes"
+                return Can(f"row {task.row} of slot {task.slot} is in several lanes")
             seen.add((task.slot, task.row))
-    return ""
-
-
-def has_completion_law(plan: Plan, laws: Sequence[PacedSums]) -> bool:
-    """Return whether `completion_law` knows the plan on workers of these laws."""
-    return not _obstacle(plan, laws)
+    return Can()
 
 
 def _steps(plan: Plan, p: int) -> list[int]:
@@ -113,9 +131,10 @@ def _steps(plan: Plan, p: int) -> list[int]:
 
 
 def _sent(law: PacedSums, reach: FloatArray, times: FloatArray) -> FloatArray:
-    """Return P(at least j messages by t), shape (times, messages), for j from 1 on."""
+    """Return P(at least j messages by t), shape (times, messages), for j from 1 on: they need `reach` parts."""
     if not law.one_pace:
-        return law.sums(range(1, len(reach) + 1), times)
+        parts = reach.astype(np.int64)
+        return law.sums(range(int(parts[0]), int(parts[-1]) + 1), times)[:, parts - parts[0]]
     scaled = (times[:, None] / reach).ravel()
     return law.sums(range(1, 2), scaled).reshape(len(times), len(reach))
 
@@ -134,5 +153,5 @@ def _advance(left: FloatArray, sent: FloatArray, steps: list[int]) -> FloatArray
 
 def _jumps(law: PacedSums, reach: FloatArray) -> FloatArray:
     if not law.one_pace:
-        return law.atoms(range(1, len(reach) + 1))
+        return law.atoms(range(int(reach[0]), int(reach[-1]) + 1))
     return np.outer(law.atoms(range(1, 2)), reach).ravel()

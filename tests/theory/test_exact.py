@@ -30,7 +30,7 @@ from echelon.schemes import (
     multi_message,
     uncoded_multi_message,
 )
-from echelon.theory import completion_law, has_completion_law, iteration_law
+from echelon.theory import exact_law, has_exact_law, iteration_law
 
 SHIFT, RATE, LOAD = 0.01, 10.0, 10
 LAW = RoundPace(base=ShiftedExponential(shift=SHIFT, rate=RATE))
@@ -63,7 +63,7 @@ def harmonic(n, power=1):
     ids=["GC", "LCC", "FR"],
 )
 def test_moments_are_those_of_order_statistics(plan, mean, variance):
-    law = completion_law(plan, [LAW] * 40, np.zeros(40))
+    law = exact_law(plan, [LAW] * 40, np.zeros(40))
     assert law.mean == pytest.approx(mean, rel=1e-9)
     assert law.second - law.mean**2 == pytest.approx(variance, rel=1e-7)
     seen = predict_rounds(plan, LAW)
@@ -123,7 +123,7 @@ def test_uncorrelated_and_hybrid_designs_agree_with_sorting_of_plain_draws(name,
     ]
     paces = shifts + rng.exponential(1.0, (40_000, 40)) / rates
     times = of_clusters(paces, links, clusters=4, **by_hand)
-    check(completion_law(plan, laws, links), times)
+    check(exact_law(plan, laws, links), times)
 
 
 @pytest.mark.parametrize("base", [Gamma(shape=2.0, scale=0.5), Exponential(rate=1.0)])
@@ -131,7 +131,7 @@ def test_paces_of_any_closed_law_will_do(base):
     plan = multi_message(workers=6, load=5, orders=[3, 5])
     paces = base.sample((40_000, 6), np.random.default_rng(2))
     times = of_clusters(paces, np.zeros(6), clusters=1, orders=[3, 5], threshold=5)
-    check(completion_law(plan, [RoundPace(base=base)] * 6, np.zeros(6)), times)
+    check(exact_law(plan, [RoundPace(base=base)] * 6, np.zeros(6)), times)
 
 
 def test_independent_tasks_of_cost_one_agree_with_sums_of_plain_draws():
@@ -154,7 +154,7 @@ def test_independent_tasks_of_cost_one_agree_with_sums_of_plain_draws():
     ]
     second = np.sort(np.column_stack([sent[2], sent[3]]), axis=1)[:, 1]
     times = np.maximum(sent[1][:, 1], second)
-    check(completion_law(plan, laws, links), times)
+    check(exact_law(plan, laws, links), times)
 
 
 def test_one_slot_of_unit_tasks_has_the_law_of_an_iteration():
@@ -162,7 +162,7 @@ def test_one_slot_of_unit_tasks_has_the_law_of_an_iteration():
     counts, critical = [3, 2, 0, 4], 5
     laws = [Exponential(rate=rate) for rate in (1.0, 2.5, 1.0, 0.7)]
     links = np.array([0.2, 0.0, 9.0, 0.5])
-    ours = completion_law(any_k(counts, critical), laws, links)
+    ours = exact_law(any_k(counts, critical), laws, links)
     theirs = iteration_law(laws, links, np.array(counts), critical)
     assert ours.mean == pytest.approx(theirs.mean, rel=1e-8)
     assert ours.second == pytest.approx(theirs.second, rel=1e-8)
@@ -171,21 +171,21 @@ def test_one_slot_of_unit_tasks_has_the_law_of_an_iteration():
 def test_single_exponential_tasks_have_the_mean_of_inclusion_and_exclusion():
     """Slots of one task each end with the last of exponentials of rates 1, 2 and 4."""
     plan = Plan([Slot(rows=1, threshold=1)] * 3, [[Task(slot=s, row=0)] for s in range(3)])
-    law = completion_law(plan, [Exponential(rate=rate) for rate in (1.0, 2.0, 4.0)], np.zeros(3))
+    law = exact_law(plan, [Exponential(rate=rate) for rate in (1.0, 2.0, 4.0)], np.zeros(3))
     assert law.mean == pytest.approx(1 + 1 / 2 + 1 / 4 - 1 / 3 - 1 / 5 - 1 / 6 + 1 / 7, rel=1e-9)
 
 
 def test_slots_of_equal_workers_and_unequal_costs_are_told_apart():
     """The later of X and 3 Y, exponentials of means 1 and 3: 1 + 3 - 1 / (1 + 1 / 3)."""
     plan = Plan([Slot(rows=1, threshold=1)] * 2, [[Task(slot=0, row=0)], [Task(slot=1, row=0, cost=3.0)]])
-    law = completion_law(plan, [RoundPace(base=Exponential(rate=1.0))] * 2, np.zeros(2))
+    law = exact_law(plan, [RoundPace(base=Exponential(rate=1.0))] * 2, np.zeros(2))
     assert law.mean == pytest.approx(3.25, rel=1e-9)
 
 
 def test_copies_of_a_row_that_is_enough_alone_may_be_in_many_lanes():
     """The quickest of three exponentials, 1 / (1 + 2 + 4)."""
     plan = Plan([Slot(rows=3, threshold=3, alone=(1,))], [[Task(slot=0, row=1)]] * 3)
-    law = completion_law(plan, [Exponential(rate=rate) for rate in (1.0, 2.0, 4.0)], np.zeros(3))
+    law = exact_law(plan, [Exponential(rate=rate) for rate in (1.0, 2.0, 4.0)], np.zeros(3))
     assert law.mean == pytest.approx(1 / 7, rel=1e-9)
 
 
@@ -239,9 +239,9 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_where_there_is_no_exact_law_it_is_refused_and_sampled_instead(name, monkeypatch):
     plan, law, said = UNKNOWN[name]
-    assert not has_completion_law(plan, [law] * 6)
+    assert not has_exact_law(plan, [law] * 6)
     with pytest.raises(NoClosedForm, match=said):
-        completion_law(plan, [law] * 6, np.zeros(6))
+        exact_law(plan, [law] * 6, np.zeros(6))
     monkeypatch.setattr("echelon.prediction.SAMPLED_ROUNDS", 2000)
     seen = predict_rounds(plan, law)
     assert isinstance(seen, PredictedRounds)

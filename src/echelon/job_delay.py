@@ -1,0 +1,121 @@
+"""How long jobs take from arrival to delivery, given what is known of an iteration: one answer, wherever it is asked.
+
+Pollaczek and Khinchine's formula for Poisson arrivals, as exact as the iteration (the delta method turns sampled
+moments into an interval); Kingman's for other independent times between jobs, an approximation of unknown error. Where
+iterations depend on one another, or arrivals are a record, there is no formula: the delay is that of simulated streams.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from echelon.arrays import FloatArray
+from echelon.profile import Profile
+from echelon.simulation import CONFIDENCE, RoundSampler
+from echelon.simulation.simulated_jobs import simulate_sampled
+from echelon.theory import TabulatedCdf, queue_delay, service_moments
+
+_STREAM_SEEDS, _STREAM_JOBS = 40, 1500
+_Z = float(ndtri((1 + CONFIDENCE) / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Moments of an iteration; either `bounds` on their errors, or the `covariance` of sampled ones.
+
+    error: what the mean may be off by.
+    """
+
+    mean: float
+    second: float
+    error: float
+    bounds: FloatArray | None = None
+    covariance: FloatArray | None = None
+
+    @classmethod
+    def of_law(cls, law: TabulatedCdf, more: float = 0.0) -> Self:
+        """Return the moments of a law that is known, plus a constant."""
+        mean, second = law.mean + more, law.second + 2 * more * law.mean + more**2
+        bounds = np.array([law.error, law.second_error + 2 * more * law.error])
+        return cls(mean, second, law.error, bounds=bounds)
+
+    @property
+    def method(self) -> str:
+        """How they were found."""
+        return "sampled" if self.bounds is None else "exact"
+
+    def spread_of(self, slopes: FloatArray) -> float:
+        """Return what a quantity with these derivatives may be off by; nan where it has none."""
+        if not np.isfinite(slopes).all():
+            return float("nan")
+        if self.bounds is not None:
+            return float(np.abs(slopes) @ self.bounds)
+        assert self.covariance is not None
+        return _Z * float(np.sqrt(slopes @ self.covariance @ slopes))
+
+
+@dataclass(frozen=True, slots=True)
+class JobDelay:
+    """Mean time of a job from arrival to delivery.
+
+    error: what it may be off by at 99 %; nan where unknown. method: "exact", "approximate" or "sampled".
+    """
+
+    mean: float
+    error: float
+    stable: bool
+    method: str
+    formula: str
+
+
+def needs_streams(profile: Profile, sampler: RoundSampler) -> bool:
+    """Return whether no formula knows the delay: arrivals are a record, or iterations depend on one another."""
+    return bool(profile.workload.arrivals.times) or not sampler.independent
+
+
+def job_delay(profile: Profile, moments: Moments, sampler: RoundSampler, seed: int) -> JobDelay:
+    """Return the delay of the profile's jobs, whose iterations have these moments and are drawn by the sampler."""
+    found = by_formula(profile, moments)
+    return _streams(profile, sampler, seed, moments.mean) if found.stable and needs_streams(profile, sampler) else found
+
+
+def by_formula(profile: Profile, moments: Moments) -> JobDelay:
+    """Return the delay as if iterations were independent, and the times between jobs."""
+    service_mean, service_second = service_moments(moments.mean, moments.second, profile.workload.iterations)
+    queue = queue_delay(profile.workload.arrivals, service_mean, service_second)
+    if queue.exact:
+        error = moments.spread_of(_slopes(profile, moments.mean, moments.second))
+        return JobDelay(queue.mean, error, queue.stable, moments.method, queue.formula)
+    return JobDelay(queue.mean, float("nan"), queue.stable, "approximate", queue.formula)
+
+
+def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
+    """Return the derivatives of the delay by the two moments of an iteration; inf at the edge of stability."""
+
+    def delay(mean: float, second: float) -> float:
+        return queue_delay(profile.workload.arrivals, *service_moments(mean, second, profile.workload.iterations)).mean
+
+    step = 1e-6
+    rises = np.array(
+        [
+            (delay(mean * (1 + step), second) - delay(mean * (1 - step), second)) / (2 * step * mean),
+            (delay(mean, second * (1 + step)) - delay(mean, second * (1 - step))) / (2 * step * second),
+        ]
+    )
+    return np.where(np.isfinite(rises), rises, np.inf)
+
+
+def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: float) -> JobDelay:
+    """Return the delay of simulated streams, and its half-width.
+
+    A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
+    streams are still too short, and no interval is claimed.
+    """
+    wanted = int(8 / (1 - iteration * profile.workload.iterations / profile.workload.arrivals.mean) ** 2)
+    jobs = min(max(wanted, 300), _STREAM_JOBS)
+    seen = simulate_sampled(sampler, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, warmup=jobs).delay
+    if wanted > _STREAM_JOBS:
+        return JobDelay(seen.mean, float("nan"), True, "sampled", "simulated streams, too short for so high a load")
+    return JobDelay(seen.mean, seen.high - seen.mean, True, "sampled", "simulated streams")

@@ -1,0 +1,69 @@
+"""Plans with an ending of their own: rounds one by one, message by message, by the master's own bookkeeping.
+
+Slow, and right for any ending: what is sent when does not depend on it, only when the round is over.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from echelon.arrays import FloatArray
+from echelon.can import Can, Rules
+from echelon.delays import Delay
+from echelon.master.collection import Collection
+from echelon.plan import Plan
+from echelon.simulation.slots import Slots
+
+
+class ByMessage(Slots):
+    """Arrivals as `Slots` has them; the end of each round as the master finds it."""
+
+    quick = False
+
+    @staticmethod
+    def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
+        """Return whether a plan can be evaluated so."""
+        if not rules.purge:
+            return Can("an ending decides what is left undone, so nothing is left to be waited for")
+        if rules.lend or rules.overlap:
+            return Can("who is lent, or works ahead, is decided as the round goes on")
+        return Can("who takes what of a pool is decided as the round goes on" if plan.pool is not None else "")
+
+    def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return when each round is over, shape (rounds,), and when each slot is recovered, shape (slots, rounds)."""
+        plan = self._plan
+        tasks = [task for lane in plan.lanes for task in lane]
+        ends, recovered = np.full(arrivals.shape[1], np.inf), np.full((len(plan.slots), arrivals.shape[1]), np.inf)
+        order = np.argsort(arrivals, axis=0, kind="stable")
+        for number, (column, places) in enumerate(zip(arrivals.T, order.T.tolist(), strict=True)):
+            round = _Round(plan)
+            for place in places:
+                now = float(column[place])
+                if now > round.end:
+                    break
+                round.receive(tasks[place].slot, tasks[place].row, now, recovered[:, number])
+            ends[number] = round.end
+        # what the round did not wait for is recovered by nobody
+        return ends, np.minimum(recovered, ends)
+
+
+class _Round:
+    """One round of the master: rows in, and when it is over as things stand."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._collection = Collection(1, plan, plan.codes)
+        for worker, lane in enumerate(plan.lanes):
+            self._collection.give(worker, lane)
+        self.end = np.inf
+
+    def receive(self, slot: int, row: int, now: float, recovered: FloatArray) -> None:
+        """Take in a message."""
+        collection = self._collection
+        if collection.receive(slot, row, now):
+            collection.settle(slot, now)
+            recovered[slot] = now
+        rule = collection.rule
+        if collection.over():
+            self.end = now
+        elif rule is not None and self.end == np.inf and rule.ripe_at is not None and rule.met(collection.recovered):
+            self.end = max(rule.ripe_at, now)

@@ -1,0 +1,142 @@
+"""A plan under a law has one meaning, what the master does in virtual time: every evaluator agrees with it, or refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.can import Rules
+from echelon.codes import mds, uncoded
+from echelon.delays import Deterministic, Exponential, Gamma, GilbertElliott, RoundPace, ShiftedExponential, Trace
+from echelon.delays import base as delays_base
+from echelon.plan import Ending, Plan, Pool, Slot, Task
+from echelon.schemes import CHAINS, SCHEMES, Window, any_k, coded_rows, multi_message, pull
+from echelon.simulation.slots import Slots
+from echelon.stragglers import Arbitrary
+from tests.schemes.test_conformance import EXAMPLES
+from tests.simulation import agreement
+from tests.simulation.agreement import EVALUATORS, Case, agrees, exactly
+
+WITH_CHAINS = {
+    "diagonal_interleaved": {"x": 2, "y": 2, "delay": 2, "tolerance": 0.25},
+    "improved_diagonal_interleaved": {"model": Arbitrary(count=4, window=3)},
+    "polynomial_products": {"x": 2, "y": 1},
+    "uncoded_products": {},
+}
+LAWS = {
+    "independent": lambda p: Exponential(rate=1.0 / (1 + p)),
+    "one pace": lambda p: RoundPace(base=ShiftedExponential(shift=0.1, rate=1.0 / (1 + p))),
+    "bursts": lambda p: GilbertElliott(base=Gamma(shape=2.0, scale=0.4), enter=0.3, leave=0.4, slowdown=5.0),
+    "a record": lambda p: Trace(times=np.random.default_rng(p).uniform(0.2, 2.0, 31)),
+    "constant": lambda p: Deterministic(time=0.3 + 0.17 * p),
+}
+
+
+def window_plan(name, rounds):
+    """Return what a chain plans after some rounds in which the last workers were late."""
+    scheme = CHAINS[name](4, **WITH_CHAINS[name])
+    window = Window(scheme)
+    for product in range(rounds):
+        plan = window.open(product)
+        came = [(task.slot, task.row) for lane in plan.lanes[: 4 - product % 2] for task in lane]
+        settled = [
+            s
+            for s, slot in enumerate(plan.slots)
+            if s in plan.ending.due or sum(at == s for at, _ in came) >= slot.threshold
+        ]
+        window.close(came, settled)
+    return window.open(rounds)
+
+
+def two_slots(**settings):
+    """Two slots of three lanes each; the second takes longer."""
+    lanes = [[Task(slot=p % 2, row=p // 2, cost=1.0 + p % 2)] for p in range(6)]
+    return Plan([Slot(rows=3, threshold=2)] * 2, lanes, **settings)
+
+
+CASES = {
+    **{name: Case(EXAMPLES[name]()) for name in SCHEMES},
+    **{f"{name}, round {n}": Case(window_plan(name, n), linked=n != 2) for name in CHAINS for n in (0, 2, 3)},
+    "costs": Case(coded_rows(mds(parts=4, rows=6, rng=np.random.default_rng(1)), [2, 2, 2])),
+    "shares of parts": Case(
+        Plan([Slot(rows=4, threshold=3)], [[Task(slot=0, row=2 * p, cost=2.5), Task(slot=0, row=2 * p + 1, cost=0.5)]
+                                           for p in range(2)])  # fmt: skip
+    ),
+    "spans": Case(multi_message(workers=6, load=3, orders=[3, 2])),
+    "an ending": Case(two_slots(ending=Ending(due=(0,)))),
+    "an ending, nothing due": Case(two_slots(ending=Ending())),
+    "an ending with patience": Case(two_slots(ending=Ending(due=(0,), tolerance=0.4))),
+    "an ending with limits": Case(two_slots(ending=Ending(due=(0,), limits=(((0, 1, 2), 1), ((3, 4, 5), 2))))),
+    "a pool by twos, ahead": Case(pull(workers=3, parts=11, batch=2, ahead=1)),
+    "a pool, with copies": Case(pull(workers=3, parts=7, copies=3)),
+    "a pool of long tasks": Case(
+        Plan([Slot(rows=6, threshold=6)], [[]] * 3, pool=Pool(batches=tuple((Task(slot=0, row=r, cost=2.0 + r % 2),)
+                                                                            for r in range(6))))  # fmt: skip
+    ),
+    "a pool of two slots": Case(
+        Plan([Slot(rows=3, threshold=3)] * 2, [[]] * 3, pool=Pool(batches=tuple((Task(slot=s, row=r),)
+                                                                              for r in range(3) for s in (0, 1))))  # fmt: skip
+    ),
+    "uncoded": Case(coded_rows(uncoded(parts=6), [2, 3, 1])),
+}
+CASES |= {f"{name}, lent": replace(CASES[name], rules=Rules(lend=True)) for name in ("multi_message", "an ending")}
+CASES |= {
+    f"{name}, ahead": replace(CASES[name], rules=Rules(overlap=True))
+    for name in ("any_k", "uncoded", "pull", "multi_message", "a pool, with copies", "an ending", "spans")
+}
+CASES |= {
+    f"{name}, messages and rounds cost": replace(CASES[name], message=0.11, round=0.23)
+    for name in ("any_k", "multi_message", "pull", "a pool by twos, ahead", "an ending with patience", "spans")
+}
+CASES["any_k, ahead, messages cost"] = replace(CASES["any_k, ahead"], message=0.1)
+
+
+def laws_for(case, kind):
+    return [LAWS[kind](p) for p in range(len(case.plan.lanes))]
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_an_evaluator_agrees_with_the_master_on_the_same_draws_or_refuses(evaluator, kind):
+    could = {name for name, case in CASES.items() if agrees(evaluator, case, laws_for(case, kind))}
+    assert could
+    assert evaluator == "overlapped" or len(could) < len(CASES)  # what nobody else can do is refused
+
+
+def test_the_exact_law_agrees_with_the_master_or_refuses():
+    for kind in LAWS:
+        could = {name for name, case in CASES.items() if exactly(case, laws_for(case, kind))}
+        assert bool(could) == (kind in ("independent", "one pace", "constant"))
+        assert {"an ending", "pull", "multi_message, lent"}.isdisjoint(could)
+
+
+def test_every_plan_that_runs_without_lending_and_working_ahead_is_evaluated_by_somebody():
+    alone = {name for name, case in CASES.items() if not case.rules.lend and not case.rules.overlap}
+    could = {name for name in alone if agrees("sampler", CASES[name], laws_for(CASES[name], "independent"))}
+    assert alone - could == {"a pool of two slots"}
+
+
+def test_an_evaluator_that_ignores_an_ending_is_caught(monkeypatch):
+    case = CASES["an ending"]
+    real = Slots.can
+    monkeypatch.setattr(Slots, "can", staticmethod(lambda plan, laws, rules: real(_without(plan), laws, rules)))
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        agrees("kernel: slots", case, laws_for(case, "independent"))
+
+
+def _without(plan):
+    return Plan(plan.slots, plan.lanes, pool=plan.pool)
+
+
+def test_an_evaluator_that_scales_a_draw_is_caught(monkeypatch):
+    case = CASES["gradient_coding"]
+    monkeypatch.setattr(delays_base, "task_times", lambda times, costs: times[..., : len(costs)] * costs)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        agrees("sampler", case, laws_for(case, "independent"))
+
+
+def test_an_evaluator_that_forgets_what_messages_cost_is_caught(monkeypatch):
+    case = CASES["any_k, messages and rounds cost"]
+    monkeypatch.setattr(agreement, "beside", lambda case: [np.zeros(len(lane)) for lane in case.plan.lanes])
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        agrees("rehearsal", case, laws_for(case, "independent"))
