@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 
 import echelon as ec
+from echelon.can import Can
+from echelon.delays import Exponential, RoundPace
 from echelon.plan import Plan, Slot, Task
+from echelon.profile import Costs
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_sampling_covers_the_exact_answer(example2, purge, monkeypatch):
     """The sampled method on laws that also have an exact one; its 99 % intervals must hold it (fixed seed)."""
     plan = ec.schemes.any_k(ec.split_rows(example2).counts, 50)
     exact = ec.predict_jobs(plan, example2, purge=purge)
-    monkeypatch.setattr("echelon.prediction.is_exact", lambda plan, laws: False)
+    monkeypatch.setattr("echelon.prediction.can_exactly", lambda plan, laws, rules: Can("it is told not to"))
     seen = ec.predict_jobs(plan, example2, purge=purge)
     assert seen.method == "sampled"
     assert abs(seen.iteration_mean - exact.iteration_mean) < seen.iteration_error
@@ -79,8 +82,8 @@ def test_bursts_are_simulated_as_streams(example2):
     assert abs(run.delay.mean - seen.delay) < seen.delay_error + (run.delay.high - run.delay.mean)
 
 
-def test_plans_with_several_slots_are_sampled(example2):
-    """Two slots, each on its own worker: the round is the later of two shifted exponentials; at 99.9 %."""
+def test_plans_with_several_slots_are_exact_for_jobs_as_for_rounds(example2):
+    """Two slots, each on its own worker: the round is the later of two shifted exponentials."""
     lanes = [[Task(slot=0, row=0)], [Task(slot=1, row=0)], [], [], []]
     plan = Plan([Slot(rows=1, threshold=1), Slot(rows=1, threshold=1)], lanes)
     seen = ec.predict_jobs(plan, example2)
@@ -89,8 +92,42 @@ def test_plans_with_several_slots_are_sampled(example2):
     # E max(ca + A, cb + B) with the two exponentials, for cb > ca: by splitting at cb - ca
     gap = cb - ca
     exact = cb + b + a * np.exp(-gap / a) - np.exp(-gap / a) / (1 / a + 1 / b)
-    assert seen.method == "sampled"
-    assert abs(seen.iteration_mean - exact) < seen.iteration_error * 3.291 / 2.576
+    assert seen.method == "exact"
+    assert seen.iteration_mean == pytest.approx(exact, rel=1e-8)
+
+
+def test_one_plan_is_exact_for_jobs_where_it_is_for_rounds():
+    """Gradient coding in two clusters, of workers that keep one pace in a round."""
+    plan, law = ec.schemes.gradient_coding(workers=6, load=2, clusters=2), RoundPace(base=Exponential(rate=1.0))
+    workload = ec.Workload(critical=6, redundancy=1.0, iterations=4, arrivals=ec.Arrivals.poisson(0.01))
+    profile = ec.Profile(workload, [ec.Worker(f"w{i}", mean=1.0, std=1.0) for i in range(6)])
+    rounds, jobs = ec.predict_rounds(plan, law), ec.predict_jobs(plan, profile, laws=law)
+    assert rounds.method == jobs.method == jobs.delay_method == "exact"
+    assert jobs.iteration_mean == pytest.approx(rounds.mean, rel=1e-9)
+
+
+def test_a_prediction_has_quantiles_where_the_law_is_known(example2):
+    """Any two of three exponential workers: P(T <= t) = 3 F^2 - 2 F^3."""
+    seen = ec.predict_rounds(ec.schemes.any_k([1, 1, 1], 2), ec.delays.Exponential(rate=1.0))
+    for share in (0.1, 0.5, 0.99):
+        reached = 1 - np.exp(-seen.quantile(share))
+        assert 3 * reached**2 - 2 * reached**3 == pytest.approx(share, rel=1e-9)
+    sampled = ec.predict_rounds(ec.schemes.pull(workers=2, parts=3), ec.delays.Exponential(rate=1.0))
+    with pytest.raises(ec.NoClosedForm, match="quantile"):
+        sampled.quantile(0.5)
+
+
+def test_messages_and_rounds_cost_what_the_profile_says_in_predictions_and_simulations(example2):
+    """Two constant workers with two rows each, 0.1 s for each message and 0.5 s for each round, as in virtual time."""
+    workload = ec.Workload(critical=4, redundancy=1.0, iterations=3, arrivals=ec.Arrivals.poisson(1e-3))
+    workers = [ec.Worker("a", mean=1.0, std=0.0, link=0.2), ec.Worker("b", mean=1.0, std=0.0)]
+    profile = ec.Profile(workload, workers, costs=Costs(message=0.1, round=0.5))
+    plan = ec.schemes.any_k([2, 2], 4)
+    seen, run = ec.predict_jobs(plan, profile), ec.simulate_jobs(plan, profile, jobs=3, seeds=2)
+    assert seen.iteration_mean == pytest.approx(0.5 + 0.2 + 2 * 1.1)
+    assert run.iteration_mean == pytest.approx(0.5 + 0.2 + 2 * 1.1)
+    with pytest.raises(ec.NoClosedForm, match="cost time besides"):
+        ec.plan_law(plan, profile)
 
 
 def test_an_unused_worker_may_have_any_law(example2):
@@ -104,9 +141,10 @@ def test_a_plan_for_other_workers_is_refused(example2):
 
 
 def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
-    plan = Plan([Slot(rows=1, threshold=1)], [[Task(slot=0, row=0)], [Task(slot=0, row=0)], [], [], []])
-    with pytest.raises(ValueError, match="plan: not allowed"):
-        ec.plan_law(plan, example2)
+    slot = Slot(rows=2, threshold=2)
+    lanes = [[Task(slot=0, row=0), Task(slot=0, row=1)], [Task(slot=0, row=0)], [], [], []]
+    with pytest.raises(ec.NoClosedForm, match="row 0 of slot 0 is in several lanes"):
+        ec.plan_law(Plan([slot], lanes), example2)
     with pytest.raises(ec.NoClosedForm):
         ec.plan_law(ec.schemes.any_k([11] * 5, 50), example2, laws=ec.delays.fit("pareto", 1.0, 1.0))
 

@@ -1,5 +1,7 @@
 """Advice against independent computations, at the corners, and on silly workers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from echelon.advice import STRATEGIES, Advice
 from echelon.advice.handling import handling, of_codes
 from echelon.advice.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.delays import Deterministic, Exponential, GilbertElliott, RoundPace, Straggler, task_laws
-from echelon.profile import Arrivals
+from echelon.profile import Arrivals, Costs
 from echelon.schemes import BlockPlan, CodedPlan, any_k, pull
 from echelon.simulation.simulated_jobs import Interval
 from tests.advice.clusters import cluster, named
@@ -29,7 +31,7 @@ def test_what_has_an_exact_law_is_predicted_by_it_and_the_rest_sampled():
     profile = profile.with_workload(arrivals=Arrivals.poisson(0.05))
     advice = named(advise(profile))
     uniform = advice["uncoded, uniform"]
-    expected = predict_jobs(any_k([4, 4, 4], critical=12), profile)
+    expected = predict_jobs(any_k([4, 4, 4], critical=12), replace(profile, costs=Costs()))
     assert (uniform.method, uniform.gain) == ("exact", 0.0)
     assert uniform.iteration == pytest.approx(expected.iteration_mean + 0.5, rel=1e-9)
     assert expected.delay + 0.5 * profile.workload.iterations < uniform.delay < np.inf  # it waits for longer ones, too

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import binom, erlang
 
 import echelon as ec
 from echelon.advice import Strategy
@@ -57,17 +59,19 @@ def test_designs_need_a_part_for_every_worker():
 
 
 def test_repetition_takes_the_last_of_the_quickest_of_each_group():
-    """Groups of two with sums of four parts: the quicker takes Exp(1/2), the later of two such groups 3 s."""
+    """Groups of two with sums of four parts: the later of two minima of two Erlang times, by quadrature."""
     plan = plans(cluster([1.0] * 4, std=1.0, critical=8))["fractional repetition, groups of 2"]
     seen = ec.simulate_rounds(plan, Exponential(rate=1.0), rounds=200_000, seed=2)
-    assert seen.interval.low < 3.0 < seen.interval.high
+    expected = quad(lambda t: 1 - (1 - erlang.sf(t, 4) ** 2) ** 2, 0, 60)[0]
+    assert seen.interval.low < expected < seen.interval.high
 
 
 def test_one_message_each_takes_the_order_statistic_that_is_enough():
-    """Any three of four workers with four parts each: the third of four exponential times, 4 (1/4 + 1/3 + 1/2)."""
+    """Any three of four workers with four parts each: the third of four Erlang times, by quadrature."""
     plan = plans(cluster([1.0] * 4, std=1.0, critical=8))["multi-message, 2 chunks each, clusters of 4, order 2"]
     seen = ec.simulate_rounds(plan, Exponential(rate=1.0), rounds=200_000, seed=2)
-    assert seen.interval.low < 4 * (1 / 4 + 1 / 3 + 1 / 2) < seen.interval.high
+    expected = quad(lambda t: binom.cdf(2, 4, erlang.cdf(t, 4)), 0, 60)[0]
+    assert seen.interval.low < expected < seen.interval.high
 
 
 def test_block_coordinates_take_what_the_runtime_says():
@@ -95,9 +99,7 @@ def test_a_sum_of_parts_takes_what_they_take_one_by_one():
     """One message with the sum of a share comes when the last of its parts would have come."""
     counts = np.array([4, 0, 2])
     laws = [Exponential(rate=1.0), Exponential(rate=1.0), Exponential(rate=0.5)]
-    whole = handling(Strategy("", "uncoded", lambda: whole_shares(counts), by_parts=True), 6).rehearsed(
-        Costs(), Sizes()
-    )
+    whole = handling(Strategy("", "uncoded", lambda: whole_shares(counts)), 6).rehearsed(Costs(), Sizes())
     rehearsal = Rehearsal(laws, np.zeros(3), rounds=400, seed=1)
     together, one_by_one = rehearsal.times([whole, Rehearsed(any_k(counts, 6))])
     np.testing.assert_allclose(together, one_by_one)

@@ -85,9 +85,9 @@ def test_bytes_without_bandwidth_or_combining_cost_nothing():
 def test_what_is_held_and_added_up_is_what_the_codes_say(plan):
     found = of_codes(plan, plan, plan.parts)
     costs, sizes = Costs(message=0.5, bandwidth=1e3, combining=1e-4), Sizes(message=100.0)
-    extra = found.rehearsed(costs, sizes).extra
+    beside = found.rehearsed(costs, sizes).beside
     shares = [0.25, 0.5, 0.25] if hasattr(plan, "blocks") else [1.0] * len(plan.slots)
-    for lane, seconds in zip(plan.lanes, extra, strict=True):
+    for lane, seconds in zip(plan.lanes, beside, strict=True):
         for task, some in zip(lane, seconds.tolist(), strict=True):
             row = plan.codes[task.slot].matrix[task.row]
             added = 0 if plan.codes[task.slot].precoded or row[row != 0].tolist() == [1.0] else (row != 0).sum()

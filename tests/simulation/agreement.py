@@ -1,6 +1,6 @@
 """Evaluators beside the master: each gives what the master does in virtual time on the same draws, or refuses in words.
 
-A case is a plan with rules, links, and what messages and rounds cost besides. Times are drawn before, one for each part.
+A case is a plan with rules, links, and what messages and rounds cost besides. Times of parts are drawn before.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A plan under a law has one meaning, what the master does in virtual time: every evaluator agrees with it, or refuses."""
+"""A plan under a law means what the master does in virtual time: every evaluator agrees with it, or refuses."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from echelon.codes import mds, uncoded
 from echelon.delays import Deterministic, Exponential, Gamma, GilbertElliott, RoundPace, ShiftedExponential, Trace
 from echelon.delays import base as delays_base
 from echelon.plan import Ending, Plan, Pool, Slot, Task
-from echelon.schemes import CHAINS, SCHEMES, Window, any_k, coded_rows, multi_message, pull
+from echelon.schemes import CHAINS, SCHEMES, Window, coded_rows, multi_message, pull
 from echelon.simulation.slots import Slots
 from echelon.stragglers import Arbitrary
 from tests.schemes.test_conformance import EXAMPLES
@@ -54,14 +54,25 @@ def two_slots(**settings):
     return Plan([Slot(rows=3, threshold=2)] * 2, lanes, **settings)
 
 
+SHARES_OF_PARTS = Plan(
+    [Slot(rows=4, threshold=3)],
+    [[Task(slot=0, row=2 * p, cost=2.5), Task(slot=0, row=2 * p + 1, cost=0.5)] for p in range(2)],
+)
+LONG_POOL = Plan(
+    [Slot(rows=6, threshold=6)],
+    [[]] * 3,
+    pool=Pool(batches=tuple((Task(slot=0, row=r, cost=2.0 + r % 2),) for r in range(6))),
+)
+TWO_SLOT_POOL = Plan(
+    [Slot(rows=3, threshold=3)] * 2,
+    [[]] * 3,
+    pool=Pool(batches=tuple((Task(slot=s, row=r),) for r in range(3) for s in (0, 1))),
+)
 CASES = {
     **{name: Case(EXAMPLES[name]()) for name in SCHEMES},
     **{f"{name}, round {n}": Case(window_plan(name, n), linked=n != 2) for name in CHAINS for n in (0, 2, 3)},
     "costs": Case(coded_rows(mds(parts=4, rows=6, rng=np.random.default_rng(1)), [2, 2, 2])),
-    "shares of parts": Case(
-        Plan([Slot(rows=4, threshold=3)], [[Task(slot=0, row=2 * p, cost=2.5), Task(slot=0, row=2 * p + 1, cost=0.5)]
-                                           for p in range(2)])  # fmt: skip
-    ),
+    "shares of parts": Case(SHARES_OF_PARTS),
     "spans": Case(multi_message(workers=6, load=3, orders=[3, 2])),
     "an ending": Case(two_slots(ending=Ending(due=(0,)))),
     "an ending, nothing due": Case(two_slots(ending=Ending())),
@@ -69,14 +80,8 @@ CASES = {
     "an ending with limits": Case(two_slots(ending=Ending(due=(0,), limits=(((0, 1, 2), 1), ((3, 4, 5), 2))))),
     "a pool by twos, ahead": Case(pull(workers=3, parts=11, batch=2, ahead=1)),
     "a pool, with copies": Case(pull(workers=3, parts=7, copies=3)),
-    "a pool of long tasks": Case(
-        Plan([Slot(rows=6, threshold=6)], [[]] * 3, pool=Pool(batches=tuple((Task(slot=0, row=r, cost=2.0 + r % 2),)
-                                                                            for r in range(6))))  # fmt: skip
-    ),
-    "a pool of two slots": Case(
-        Plan([Slot(rows=3, threshold=3)] * 2, [[]] * 3, pool=Pool(batches=tuple((Task(slot=s, row=r),)
-                                                                              for r in range(3) for s in (0, 1))))  # fmt: skip
-    ),
+    "a pool of long tasks": Case(LONG_POOL),
+    "a pool of two slots": Case(TWO_SLOT_POOL),
     "uncoded": Case(coded_rows(uncoded(parts=6), [2, 3, 1])),
 }
 CASES |= {f"{name}, lent": replace(CASES[name], rules=Rules(lend=True)) for name in ("multi_message", "an ending")}

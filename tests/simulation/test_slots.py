@@ -157,7 +157,9 @@ def test_the_schemes_of_the_paper_agree_with_a_loop_over_sorted_messages(name, k
     compare(MMC[name], np.zeros(12), *laws_and_times(MMC[name], kind, rng))
 
 
-@pytest.mark.parametrize("name", [name for name, plan in MMC.items() if plan.slots[0].counting and not plan.slots[0].alone])
+@pytest.mark.parametrize(
+    "name", [name for name, plan in MMC.items() if plan.slots[0].counting and not plan.slots[0].alone]
+)
 @pytest.mark.parametrize("loop", [plain_round, tuned_round])
 def test_time_and_load_agree_with_the_reference_loops_of_the_benchmark(loop, name):
     plan = MMC[name]

@@ -4,7 +4,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
+from scipy.integrate import quad
+from scipy.stats import binom, erlang, ks_2samp
 
 from echelon.delays import (
     Deterministic,
@@ -19,7 +20,7 @@ from echelon.delays import (
     Trace,
 )
 from echelon.errors import ArgumentError, NoClosedForm
-from echelon.plan import Plan, Slot, Task
+from echelon.plan import Ending, Plan, Slot, Task
 from echelon.prediction import PredictedJobs, PredictedRounds, predict_jobs, predict_rounds
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import (
@@ -30,7 +31,7 @@ from echelon.schemes import (
     multi_message,
     uncoded_multi_message,
 )
-from echelon.theory import exact_law, has_exact_law, iteration_law
+from echelon.theory import exact, exact_law, iteration_law
 
 SHIFT, RATE, LOAD = 0.01, 10.0, 10
 LAW = RoundPace(base=ShiftedExponential(shift=SHIFT, rate=RATE))
@@ -189,6 +190,31 @@ def test_copies_of_a_row_that_is_enough_alone_may_be_in_many_lanes():
     assert law.mean == pytest.approx(1 / 7, rel=1e-9)
 
 
+def test_tasks_of_whole_parts_take_sums_of_their_times():
+    """Gradient coding (6, 3): the fourth of six Erlang times of three parts, by quadrature."""
+    law = exact_law(gradient_coding(workers=6, load=3), [Exponential(rate=1.0)] * 6, np.zeros(6))
+    expected = quad(lambda t: binom.cdf(3, 6, erlang.cdf(t, 3)), 0, 80, epsabs=1e-11)[0]
+    assert law.mean == pytest.approx(expected, rel=1e-8)
+
+
+def test_lanes_of_long_tasks_count_what_they_have_sent():
+    """Two workers, tasks of 2 and 3 parts, any two of the four rows; by the chance of no row, or one, until t."""
+    lanes = [[Task(slot=0, row=2 * p, cost=2.0), Task(slot=0, row=2 * p + 1, cost=3.0)] for p in range(2)]
+    law = exact_law(Plan([Slot(rows=4, threshold=2)], lanes), [Exponential(rate=1.0)] * 2, np.zeros(2))
+
+    def late(t):
+        one, two = erlang.cdf(t, 2), erlang.cdf(t, 5)
+        return (1 - one) ** 2 + 2 * (1 - one) * (one - two)
+
+    assert law.mean == pytest.approx(quad(late, 0, 80, epsabs=1e-12)[0], rel=1e-8)
+
+
+def test_without_a_purge_the_last_message_of_every_lane_is_awaited():
+    plan = gradient_coding(workers=4, load=2)
+    law = exact_law(plan, [Exponential(rate=1.0)] * 4, np.zeros(4), purge=False)
+    assert law.mean == pytest.approx(quad(lambda t: 1 - erlang.cdf(t, 2) ** 4, 0, 80, epsabs=1e-11)[0], rel=1e-8)
+
+
 def test_constant_paces_give_a_constant_round():
     for time in (0.1, 1 / 3, 0.7):
         law = RoundPace(base=Deterministic(time=time))
@@ -228,10 +254,15 @@ UNKNOWN = {
         Fritchman(base=Exponential(rate=1.0), enter=0.1, leave=0.5, states=2, slowdown=3.0),
         "memory",
     ),
-    "independent tasks of different costs": (
-        gradient_coding(workers=6, load=3),
+    "shares of parts": (
+        Plan([Slot(rows=6, threshold=4)], [[Task(slot=0, row=row, cost=2.5)] for row in range(6)]),
         Exponential(rate=1.0),
-        "cost different times",
+        "no whole number of parts",
+    ),
+    "an ending": (
+        Plan([Slot(rows=6, threshold=4)], [[Task(slot=0, row=row)] for row in range(6)], ending=Ending()),
+        Exponential(rate=1.0),
+        "ends by a rule of its own",
     ),
 }
 
@@ -239,7 +270,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_where_there_is_no_exact_law_it_is_refused_and_sampled_instead(name, monkeypatch):
     plan, law, said = UNKNOWN[name]
-    assert not has_exact_law(plan, [law] * 6)
+    assert not exact.can(plan, [law] * 6)
     with pytest.raises(NoClosedForm, match=said):
         exact_law(plan, [law] * 6, np.zeros(6))
     monkeypatch.setattr("echelon.prediction.SAMPLED_ROUNDS", 2000)

@@ -1,7 +1,7 @@
 """Which strategy wins on this cluster, by how much, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from echelon.profile import Profile
 from echelon.theory import exact, exact_law
 
 STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many go on, besides the best of every family
+STREAMED = 2  # of which streams are simulated, where rounds have memory
 FEW = 3  # of designs that differ little among themselves, so many are compared with the others
 COORDINATES = 1000  # of a gradient, where nobody says how large it is
 
@@ -102,7 +103,8 @@ def advise(
         raise ArgumentError("laws: a worker whose tasks have no finite mean can't be advised on")
     if work == "product":
         outcomes = chains(profile, chosen, sizes, delay_rounds, seed)
-        ranked = _simplest_first(outcomes, outcomes)
+        best = _simplest([(one.strategy, one.iteration, i) for i, one in enumerate(outcomes)])
+        ranked = [outcomes.pop(best), *outcomes]
     else:
         ranked = _ranked(profile, work, sizes, chosen, seed)
         ranked = _merged(ranked, overlapping(profile, chosen, ranked, seed))
@@ -140,11 +142,14 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
             moments[i] = Moments.of_law(law, tried[i].more)
     if moments[base].method == "exact":
         gains |= {i: 1 - of.mean / moments[base].mean for i, of in moments.items() if of.method == "exact"}
-    samplers = {i: tried[i].sampler(laws, profile.speeds.link) for i in finalists}
-    delays = {
-        i: job_delay(profile, of, samplers[i], seed) if i in finalists else by_formula(profile, of)
-        for i, of in moments.items()
-    }
+    best = _simplest([(strategies[i], moments[i].mean, i) for i in going])
+    delays = {i: by_formula(profile, of) for i, of in moments.items()}
+    # where no formula knows the delay, those that it takes for the best are simulated: that takes its time
+    nearest = sorted(finalists, key=lambda i: (delays[i].mean, moments[i].mean))[:STREAMED]
+    samplers = {i: tried[i].sampler(laws, profile.speeds.link) for i in {best, *nearest}}
+    if guess := any(needs_streams(profile, sampler) for sampler in samplers.values()):
+        delays = {i: replace(found, method="approximate") for i, found in delays.items()}
+    delays |= {i: job_delay(profile, moments[i], sampler, seed) for i, sampler in samplers.items()}
     outcomes = {
         i: Outcome(
             strategy=strategies[i],
@@ -158,10 +163,9 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
         )
         for i, of in moments.items()
     }
-    # what was left behind comes after, where its delay is a guess beside those of simulated streams
-    guessed = {i: needs_streams(profile, samplers[base]) and i not in finalists for i in outcomes}
-    order = sorted(outcomes, key=lambda i: (guessed[i], outcomes[i].delay, outcomes[i].iteration))
-    return _simplest_first([outcomes[i] for i in order], [outcomes[i] for i in going])
+    # beside simulated streams, what the formula says of the others is a guess: they come after
+    order = sorted(outcomes, key=lambda i: (guess and i not in samplers, outcomes[i].delay, outcomes[i].iteration))
+    return [outcomes[best], *(outcomes[i] for i in order if i != best)]
 
 
 def _who_go_on(strategies: Sequence[Strategy], going: Sequence[int], most: int) -> list[int]:
@@ -186,12 +190,11 @@ def _beyond_the_few(strategies: Sequence[Strategy], going: Sequence[int]) -> set
 _PLAIN = ("uncoded", "pull", "copies", "coded")  # families, simplest first
 
 
-def _simplest_first(ranked: list[Outcome], finalists: list[Outcome]) -> list[Outcome]:
-    """Put the simplest of those that are as good as the best at the top; it is one that was seen in all rounds."""
-    least = min(one.iteration for one in finalists)
-    near = [one for one in finalists if one.iteration <= (1 + MATTERS) * least]
-    best = min(near, key=lambda one: (_PLAIN.index(one.strategy.family), one.iteration))
-    return [best, *(one for one in ranked if one is not best)]
+def _simplest(finalists: Sequence[tuple[Strategy, float, int]]) -> int:
+    """Return which is the simplest of those that are as good as the best, by the means of their iterations."""
+    least = min(mean for _, mean, _ in finalists)
+    near = [one for one in finalists if one[1] <= (1 + MATTERS) * least]
+    return min(near, key=lambda one: (_PLAIN.index(one[0].family), one[1]))[2]
 
 
 def _merged(ranked: list[Outcome], overlapped: list[Outcome]) -> list[Outcome]:
