@@ -13,7 +13,7 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.can import Can
-from echelon.delays import Delay, Deterministic, Trace, per_worker
+from echelon.delays import Delay, Trace, per_worker
 from echelon.endings import TIES
 from echelon.errors import ArgumentError
 from echelon.schemes import Sequential
@@ -60,12 +60,17 @@ def can(scheme: Sequential, laws: Sequence[Delay]) -> Can:
     >>> can(uncoded_products(2), [Exponential(rate=1.0)]).why_not
     'it is for 2 workers, and there are laws for 1'
     """
+    known = _knows(scheme)
+    if known and len(laws) != scheme.workers:
+        return Can(f"it is for {scheme.workers} workers, and there are laws for {len(laws)}")
+    return known
+
+
+def _knows(scheme: Sequential) -> Can:
     if not isinstance(scheme, Sequential):
         return Can(f"{type(scheme).__name__} is no scheme for a chain of products; plans are for simulate_rounds")
     if scheme.waiting not in _WAITS:
-        return Can(f"it knows the rounds of {', '.join(_WAITS)}, and not those that wait by {scheme.waiting!r}")
-    if len(laws) != scheme.workers:
-        return Can(f"it is for {scheme.workers} workers, and there are laws for {len(laws)}")
+        return Can(f"rounds of {', '.join(_WAITS)} can be simulated, and not those that wait by {scheme.waiting!r}")
     return Can()
 
 
@@ -94,20 +99,21 @@ def simulate_chain(
     >>> round(found.mean, 1)  # 0.6674 in the long run
     0.7
     """
+    known = _knows(scheme)
+    if not known:
+        raise ArgumentError(f"scheme: {scheme!r} is not allowed; {known.why_not}")
     costs = _costs(products, loads) * scheme.share
     rounds = len(costs) + scheme.delay
     runs = checks.whole("seeds", seeds, least=1, most=10**6)
     if (law is None) == (paces is None):
         raise ArgumentError("law, paces: one of them must be given, and not both")
-    laws = [] if law is None else per_worker(law, scheme.workers, "law")
-    answer = can(scheme, laws or [Deterministic(time=1.0)] * scheme.workers)
-    if not answer:
-        raise ArgumentError(f"scheme: {scheme!r} is not allowed; {answer.why_not}")
     if paces is not None:
         given = _checked_paces(paces, rounds, scheme.workers)
         runs = len(given)
         times: _Draws | _Paces = _Paces(given)
     else:
+        assert law is not None
+        laws = per_worker(law, scheme.workers, "law")
         times = _Draws(laws, runs, rounds, scheme.delay + scheme.due_tasks(scheme.threshold), seed)
     late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
     if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
