@@ -208,10 +208,10 @@ def test_what_can_not_be_simulated_is_refused_in_words(monkeypatch):
     assert can(other, [LAW, LAW]).why_not == (
         "rounds of due, fastest can be simulated, and not those that wait by 'grace'"
     )
-    with pytest.raises(ArgumentError, match="scheme: .* is not allowed; Plan is no scheme"):
+    with pytest.raises(ArgumentError, match=r"scheme: .* is not allowed; Plan is no scheme"):
         simulate_chain(any_k([1, 1], 1), LAW, products=5)
     for given in ({"law": LAW}, {"paces": np.ones((9, 2))}):
-        with pytest.raises(ArgumentError, match="scheme: .* is not allowed; rounds of due, fastest"):
+        with pytest.raises(ArgumentError, match=r"scheme: .* is not allowed; rounds of due, fastest"):
             simulate_chain(other, products=5, **given)
 
 

@@ -260,6 +260,6 @@ def _bursty_claims(results: dict[str, ChainResult], often: dict[str, ChainResult
             f"{'ahead' if ours[best][0] < ours[dip][0] else 'behind'}, by less than in the paper; where "
             f"{OFTEN.share:.0%} of the rounds are slow, which gives nearly the same uncoded / polynomial "
             f"({ratio(often, 'uncoded')[0]:.3f}), DIP is at {ratio(often, 'DIP')[0]:.3f} and the best IDIP at "
-            f"{least[0]:.3f} ({least[1]})",
+            f"{least[0]:.3f} ({least[1]}), by the paper's rule",
         ),
     ]
