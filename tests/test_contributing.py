@@ -18,6 +18,7 @@ CASES = {  # the example's place on the page, its file, the start of the registr
         "tests/clusters/test_conformance.py tests/clusters/test_loaded.py",
         40,
     ),
+    "grace": (4, "endings", "ENDINGS: dict[str, type[Ending]] = {\n", "tests/endings/test_conformance.py", 7),
 }
 
 
@@ -27,7 +28,7 @@ def test_the_examples_of_the_page_pass_the_conformance_suite(name, tmp_path):
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     source, line = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[at : at + 2]
     assert line.count("\n") == 1
-    for part in ("src", "tests", "examples"):
+    for part in ("src", "tests", "examples", "bench"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     folder = tmp_path / "src" / "echelon" / package
     (folder / f"{name}.py").write_text(source, encoding="utf-8")

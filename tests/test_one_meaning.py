@@ -8,7 +8,8 @@ from echelon.advice import STRATEGIES
 from echelon.advice.designs import designs
 from echelon.advice.strategies import BASELINE, for_linear
 from echelon.delays import Deterministic, Exponential, GilbertElliott
-from echelon.plan import Ending, Plan, Slot, Task
+from echelon.endings import Due
+from echelon.plan import Plan, Slot, Task
 from echelon.schemes import Window, diagonal_interleaved
 from tests.advice.clusters import cluster, named
 from tests.simulation.in_virtual_time import every_second, run
@@ -17,7 +18,7 @@ from tests.simulation.in_virtual_time import every_second, run
 def test_a_plan_with_an_ending_takes_as_long_as_the_master_takes():
     """The due slot is there after one second; the other would take five."""
     lanes = [[Task(slot=0, row=0)], [Task(slot=1, row=0, cost=5.0)]]
-    plan = Plan([Slot(rows=1, threshold=1)] * 2, lanes, ending=Ending(due=(0,)))
+    plan = Plan([Slot(rows=1, threshold=1)] * 2, lanes, ending=Due(due=(0,)))
     assert run(plan, every_second(2), [0.0], 1).durations.tolist() == [1.0]
     law = Deterministic(time=1.0)
     assert ec.simulate_rounds(plan, law, rounds=3).times.tolist() == [1.0] * 3
@@ -60,8 +61,7 @@ def mds_or_equal_shares(profile, laws, coordinates):
 
 @pytest.mark.parametrize("burst", [100, 500])
 def test_advice_knows_that_bursts_outlast_a_job(burst, monkeypatch):
-    """Six Gilbert-Elliott workers, "MDS, 96 rows", a job every 20 s: the delay is that of `predict_jobs`.
-    """
+    """Six Gilbert-Elliott workers, "MDS, 96 rows", a job every 20 s: the delay is that of `predict_jobs`."""
     monkeypatch.setitem(STRATEGIES, "linear", mds_or_equal_shares)
     law = GilbertElliott(base=Exponential(rate=8.0), enter=0.25 / burst, leave=1 / burst, slowdown=3.0)
     workload = ec.Workload(critical=80, redundancy=1.2, iterations=4, arrivals=ec.Arrivals.poisson(1 / 20))

@@ -9,7 +9,8 @@ from echelon.can import Rules
 from echelon.codes import mds, uncoded
 from echelon.delays import Deterministic, Exponential, Gamma, GilbertElliott, RoundPace, ShiftedExponential, Trace
 from echelon.delays import base as delays_base
-from echelon.plan import Ending, Plan, Pool, Slot, Task
+from echelon.endings import ENDINGS, Due, Fastest
+from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import CHAINS, SCHEMES, Window, coded_rows, multi_message, pull
 from echelon.simulation.slots import Slots
 from echelon.stragglers import Arbitrary
@@ -18,7 +19,7 @@ from tests.simulation import agreement
 from tests.simulation.agreement import EVALUATORS, Case, agrees, exactly
 
 WITH_CHAINS = {
-    "diagonal_interleaved": {"x": 2, "y": 2, "delay": 2, "tolerance": 0.25},
+    "diagonal_interleaved": {"x": 2, "y": 2, "delay": 2, "tolerance": 0.25, "waiting": "fastest"},
     "improved_diagonal_interleaved": {"model": Arbitrary(count=4, window=3)},
     "polynomial_products": {"x": 2, "y": 1},
     "uncoded_products": {},
@@ -74,10 +75,12 @@ CASES = {
     "costs": Case(coded_rows(mds(parts=4, rows=6, rng=np.random.default_rng(1)), [2, 2, 2])),
     "shares of parts": Case(SHARES_OF_PARTS),
     "spans": Case(multi_message(workers=6, load=3, orders=[3, 2])),
-    "an ending": Case(two_slots(ending=Ending(due=(0,)))),
-    "an ending, nothing due": Case(two_slots(ending=Ending())),
-    "an ending with patience": Case(two_slots(ending=Ending(due=(0,), tolerance=0.4))),
-    "an ending with limits": Case(two_slots(ending=Ending(due=(0,), limits=(((0, 1, 2), 1), ((3, 4, 5), 2))))),
+    "an ending": Case(two_slots(ending=Due(due=(0,)))),
+    **{f"ending {name}": Case(two_slots(ending=ending(due=(0,)))) for name, ending in ENDINGS.items()},
+    "ending fastest, with patience": Case(two_slots(ending=Fastest(due=(1,), tolerance=0.4))),
+    "an ending, nothing due": Case(two_slots(ending=Due())),
+    "an ending with patience": Case(two_slots(ending=Due(due=(0,), tolerance=0.4))),
+    "an ending with limits": Case(two_slots(ending=Due(due=(0,), limits=(((0, 1, 2), 1), ((3, 4, 5), 2))))),
     "a pool by twos, ahead": Case(pull(workers=3, parts=11, batch=2, ahead=1)),
     "a pool, with copies": Case(pull(workers=3, parts=7, copies=3)),
     "a pool of long tasks": Case(LONG_POOL),

@@ -19,8 +19,9 @@ from echelon.delays import (
     Straggler,
     Trace,
 )
+from echelon.endings import Due
 from echelon.errors import ArgumentError, NoClosedForm
-from echelon.plan import Ending, Plan, Slot, Task
+from echelon.plan import Plan, Slot, Task
 from echelon.prediction import PredictedJobs, PredictedRounds, predict_jobs, predict_rounds
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import (
@@ -260,7 +261,7 @@ UNKNOWN = {
         "no whole number of parts",
     ),
     "an ending": (
-        Plan([Slot(rows=6, threshold=4)], [[Task(slot=0, row=row)] for row in range(6)], ending=Ending()),
+        Plan([Slot(rows=6, threshold=4)], [[Task(slot=0, row=row)] for row in range(6)], ending=Due()),
         Exponential(rate=1.0),
         "ends by a rule of its own",
     ),

@@ -6,8 +6,9 @@ import numpy as np
 
 from echelon import checks
 from echelon.codes import Code
+from echelon.endings import Ending
 from echelon.errors import ArgumentError
-from echelon.plan import Ending, Plan, Pool, Slot, Task
+from echelon.plan import Plan, Pool, Slot, Task
 
 LEAST = 0.01  # parts: a row whose parts are all there must still be combined and sent
 

@@ -2,24 +2,23 @@
 
 In every round all workers have mini-tasks of the same products, so that counts of results tell everything: when each
 product is recovered, when the round may end, and how many results of it came by then. The rules are those of the
-master (`plan.Ending`); a test holds both to the same times.
+master (`endings.Due` and `endings.Fastest`); a test holds both to the same times.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray
+from echelon.can import Can
 from echelon.delays import Delay, per_worker
+from echelon.endings import TIES
 from echelon.errors import ArgumentError
-from echelon.plan import TIES
 from echelon.schemes import Sequential
-from echelon.seeds import place_generator
+from echelon.simulation.chain_times import Draws, Paces
 from echelon.stragglers import Arbitrary, StragglerModel
-
-_NUMBERS = 1 << 22  # times drawn at once
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,6 +50,28 @@ class ChainResult:
         return float(self.times.std(ddof=1) / len(self.times) ** 0.5) if len(self.times) > 1 else float("nan")
 
 
+def can(scheme: Sequential, laws: Sequence[Delay]) -> Can:
+    """Return whether chains of a scheme can be simulated under laws, one per worker; if not, it says why.
+
+    >>> from echelon.delays import Exponential
+    >>> from echelon.schemes import uncoded_products
+    >>> can(uncoded_products(2), [Exponential(rate=1.0)]).why_not
+    'it is for 2 workers, and there are laws for 1'
+    """
+    known = _knows(scheme)
+    if known and len(laws) != scheme.workers:
+        return Can(f"it is for {scheme.workers} workers, and there are laws for {len(laws)}")
+    return known
+
+
+def _knows(scheme: Sequential) -> Can:
+    if not isinstance(scheme, Sequential):
+        return Can(f"{type(scheme).__name__} is no scheme for a chain of products; plans are for simulate_rounds")
+    if scheme.waiting not in _WAITS:
+        return Can(f"rounds of {', '.join(_WAITS)} can be simulated, and not those that wait by {scheme.waiting!r}")
+    return Can()
+
+
 def simulate_chain(
     scheme: Sequential,
     law: Delay | Sequence[Delay] | None = None,
@@ -76,6 +97,9 @@ def simulate_chain(
     >>> round(found.mean, 1)  # 0.6674 in the long run
     0.7
     """
+    known = _knows(scheme)
+    if not known:
+        raise ArgumentError(f"scheme: {scheme!r} is not allowed; {known.why_not}")
     costs = _costs(products, loads) * scheme.share
     rounds = len(costs) + scheme.delay
     runs = checks.whole("seeds", seeds, least=1, most=10**6)
@@ -84,10 +108,11 @@ def simulate_chain(
     if paces is not None:
         given = _checked_paces(paces, rounds, scheme.workers)
         runs = len(given)
-        times: Iterator[FloatArray] = (given[:, t, :, None] for t in range(rounds))
+        times: Draws | Paces = Paces(given)
     else:
         assert law is not None
-        times = _drawn(per_worker(law, scheme.workers, "law"), scheme, rounds, runs, seed)
+        laws = per_worker(law, scheme.workers, "law")
+        times = Draws(laws, runs, rounds, scheme.delay + scheme.due_tasks(scheme.threshold), seed)
     late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
     if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
         raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one a worker")
@@ -118,24 +143,26 @@ def _checked_paces(paces: FloatArray, rounds: int, workers: int) -> FloatArray:
     return values
 
 
-def _drawn(laws: list[Delay], scheme: Sequential, rounds: int, runs: int, seed: int) -> Iterator[FloatArray]:
-    """Yield the times of all tasks of a round, shape (seeds, workers, tasks)."""
-    tasks = scheme.delay + scheme.due_tasks(scheme.threshold)
-    rngs = [place_generator(seed, place) for place in range(len(laws))]
-    memories = [law.begin(runs, rng) for law, rng in zip(laws, rngs, strict=True)]
-    chunk = max(1, _NUMBERS // (runs * tasks * len(laws)))
-    for first in range(0, rounds, chunk):
-        count = min(chunk, rounds - first)
-        drawn = np.empty((len(laws), runs, count, tasks))
-        for place, (law, rng) in enumerate(zip(laws, rngs, strict=True)):
-            drawn[place], memories[place] = law.advance(memories[place], (runs, count, tasks), rng)
-        for t in range(count):
-            yield drawn[:, :, t].transpose(1, 0, 2)
+def _wait_due(needed: FloatArray, whole: FloatArray, patience: float) -> FloatArray:
+    """Return until when rounds of `endings.Due` wait, apart from what is due."""
+    wait: FloatArray = np.minimum(patience * needed.min(axis=1), needed.max(axis=1))
+    return wait
 
 
-def _run(
-    scheme: Sequential, costs: FloatArray, times: Iterator[FloatArray], late: FloatArray, runs: int
-) -> ChainResult:  # fmt: skip
+def _wait_fastest(needed: FloatArray, whole: FloatArray, patience: float) -> FloatArray:
+    """Return until when rounds of `endings.Fastest` wait, apart from what is due."""
+    wait: FloatArray = patience * whole.min(axis=1)
+    return wait
+
+
+# from when nothing more of a lane is needed and when all of it came, both of shape (seeds, workers), and 1 + mu
+_WAITS: dict[str, Callable[[FloatArray, FloatArray, float], FloatArray]] = {
+    "due": _wait_due,
+    "fastest": _wait_fastest,
+}
+
+
+def _run(scheme: Sequential, costs: FloatArray, times: Draws | Paces, late: FloatArray, runs: int) -> ChainResult:
     delay, most = scheme.delay, scheme.due_tasks(scheme.threshold)
     products, rounds = len(costs), len(costs) + delay
     # ages of tasks in a lane: the newest product first, and several tasks of the one that is due
@@ -145,7 +172,7 @@ def _run(
     finished = np.zeros((runs, products), dtype=np.int64)
     patience = (1 + scheme.tolerance) * (1 + TIES) if scheme.tolerance else 1.0
     waits = None if scheme.model is None else _Waits(scheme.model, runs, scheme.workers)
-    for t, drawn in zip(range(rounds), times, strict=False):
+    for t in range(rounds):
         missing = np.concatenate(
             [np.full((runs, 1), scheme.threshold if t < products else 0), missing[:, :-1]], axis=1
         )  # fmt: skip
@@ -154,16 +181,20 @@ def _run(
         due = np.arange(most) < np.ceil(missing[:, delay:] / (scheme.spread if waits is None else 1))
         there[:, delay:] &= due if waits is None else due[:, :1]
         work = there * window[ages]
+        drawn = times.of_round(t, there.sum(axis=1))
+        if drawn.shape[2] > 1 and not there.all():  # the j-th time is for the j-th task that is there
+            drawn = np.take_along_axis(drawn, np.maximum(np.cumsum(there, axis=1) - 1, 0)[:, None], axis=2)
         arrivals = late[:, None] + np.cumsum(work[:, None] * drawn, axis=2)
+        whole = arrivals[:, :, -1] * there.any(axis=1, keepdims=True)  # tasks that are not there take no time
         arrivals[~np.broadcast_to(there[:, None], arrivals.shape)] = np.inf  # no such task
         recovered = _recovered(arrivals, missing, delay)
-        # a lane is done when each of its results came or is not needed any more
+        # nothing more of a lane is needed when each of its results came, or is of a product that is recovered
         needed = np.minimum(arrivals, recovered[:, ages][:, None])
         lanes = np.where(there[:, None], needed, 0.0).max(axis=2)
         must = recovered[:, delay]
         if waits is not None:
             must = np.maximum(must, waits.until(lanes))
-        end = np.maximum(must, np.minimum(patience * lanes.min(axis=1), lanes.max(axis=1)))
+        end = np.maximum(must, _WAITS[scheme.waiting](lanes, whole, patience))
         durations[:, t], loads[:, t] = end, work.sum(axis=1)
         came = (arrivals <= end[:, None, None]).sum(axis=1)
         left = missing.copy()
