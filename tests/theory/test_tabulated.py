@@ -21,7 +21,7 @@ def test_a_bad_first_guess_costs_time_and_not_accuracy():
 
 
 def test_jumps_keep_their_probability():
-    table = TabulatedCdf(lambda t: 0.3 * (t >= 1) + 0.7 * (t >= 2), start=1.0, jumps=np.array([1.0, 2.0]))
+    table = TabulatedCdf(lambda t: 0.3 * (t >= 1) + 0.7 * (t >= 2), start=1.0, cuts=np.array([1.0, 2.0]))
     assert table.mean == pytest.approx(1.7, abs=1e-9)
     drawn = table.sample(20_000, np.random.default_rng(1))
     share = np.mean(np.abs(drawn - 1) < 1e-6)

@@ -12,7 +12,7 @@ import numpy as np
 from echelon.arrays import FloatArray
 from echelon.errors import NoClosedForm
 from echelon.plan import Plan
-from echelon.theory.iteration import TaskSums
+from echelon.theory.iteration import TaskSums, cuts_of
 from echelon.theory.tabulated import TabulatedCdf
 
 
@@ -70,8 +70,8 @@ def completion_law(plan: Plan, laws: Sequence[PacedSums], links: FloatArray) -> 
 
     start = max(float(links[p] + reach[p][-1] * laws[p].mean) for p in active)
     decay = max(float(reach[p][-1] * (laws[p].std ** 2 / laws[p].mean + laws[p].mean)) for p in active)
-    jumps = [links[p] + _jumps(laws[p], reach[p]) for p in active]
-    return TabulatedCdf(cdf, start=start, jumps=np.concatenate([*jumps, links[active]]), decay=decay)
+    cuts = [links[p] + _cuts(laws[p], reach[p]) for p in active]
+    return TabulatedCdf(cdf, start=start, cuts=np.concatenate(cuts), decay=decay)
 
 
 def _obstacle(plan: Plan, laws: Sequence[PacedSums]) -> str:
@@ -132,7 +132,7 @@ def _advance(left: FloatArray, sent: FloatArray, steps: list[int]) -> FloatArray
     return after
 
 
-def _jumps(law: PacedSums, reach: FloatArray) -> FloatArray:
+def _cuts(law: PacedSums, reach: FloatArray) -> FloatArray:
     if not law.one_pace:
-        return law.atoms(range(1, len(reach) + 1))
-    return np.outer(law.atoms(range(1, 2)), reach).ravel()
+        return cuts_of(law, range(1, len(reach) + 1))
+    return np.outer(cuts_of(law, range(1, 2)), reach).ravel()
