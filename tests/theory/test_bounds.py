@@ -42,7 +42,9 @@ def test_busy_exponential_workers_without_links_are_one_poisson_process():
     """The K-th event of a process whose rate is the sum of all."""
     law = busy_law([Exponential(rate=rate) for rate in (0.5, 1.0, 2.5)], np.zeros(3), 7)
     assert law.mean == pytest.approx(7 / 4, rel=1e-10)
-    np.testing.assert_allclose(law.quantile(np.array([0.1, 0.9])), stats.gamma(7, scale=1 / 4).ppf([0.1, 0.9]), rtol=1e-9)
+    np.testing.assert_allclose(
+        law.quantile(np.array([0.1, 0.9])), stats.gamma(7, scale=1 / 4).ppf([0.1, 0.9]), rtol=1e-9
+    )
 
 
 LAWS = [
