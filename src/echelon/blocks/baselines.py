@@ -7,9 +7,10 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray
+from echelon.blocks.continuous import ContinuousLaw
 from echelon.blocks.order_statistics import order_means
 from echelon.blocks.partition import Partition
-from echelon.blocks.runtime import ContinuousLaw, mean_only
+from echelon.blocks.runtime import mean_only
 from echelon.blocks.sampling import assess
 from echelon.delays import Delay
 

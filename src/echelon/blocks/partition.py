@@ -62,6 +62,16 @@ def work_until(x: FloatArray) -> FloatArray:
     return np.cumsum(np.arange(1, len(x) + 1) * x)
 
 
+def by_coordinates(by_work: FloatArray) -> FloatArray:
+    """Return the derivatives by x of what has these derivatives by c: (i+1) times the sum of those for n >= i.
+
+    >>> by_coordinates(np.array([1.0, 0.0, 2.0])).tolist()
+    [3.0, 4.0, 6.0]
+    """
+    slopes: FloatArray = np.arange(1, len(by_work) + 1) * np.cumsum(by_work[::-1])[::-1]
+    return slopes
+
+
 def rounded(x: FloatArray, coordinates: int) -> IntArray:
     """Return whole coordinates that sum to `coordinates`, each less than 1 away from x (largest remainder).
 

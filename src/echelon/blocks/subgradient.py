@@ -14,7 +14,7 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.blocks.closed_forms import equalised
-from echelon.blocks.partition import Partition, work_until
+from echelon.blocks.partition import Partition, by_coordinates, work_until
 from echelon.blocks.sampling import assess, sorted_times
 from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
@@ -75,8 +75,7 @@ def _subgradient(z: FloatArray, times: FloatArray) -> FloatArray:
     slowest = times[:, ::-1]  # column n is T_(N-n)
     last = (slowest * work_until(z)).argmax(axis=1)
     by_work = np.bincount(last, weights=slowest[np.arange(len(times)), last], minlength=len(z)) / len(times)
-    gradient: FloatArray = np.arange(1, len(z) + 1) * np.cumsum(by_work[::-1])[::-1]
-    return gradient
+    return by_coordinates(by_work)
 
 
 def project(point: FloatArray, total: float = 1.0) -> FloatArray:
