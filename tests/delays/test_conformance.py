@@ -1,6 +1,7 @@
 """Every law in the registry is held to the same promises; a new line there is tested from then on."""
 
 from inspect import Parameter, signature
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_sums_are_smooth_but_at_the_places_that_a_law_names():
         end = 6 * law.mean
         named = np.concatenate([law.atoms(range(1, 4)), law.kinks(range(1, 4))])
         cuts = np.unique([0.2, *np.linspace(0.2, end, 6), *named[(named > 0.2) & (named < end)]])
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        for low, high in pairwise(cuts):
             # a jump sits on the edge
             inner = low + (high - low) * np.array([1e-9, 1 - 1e-9])
             for count in (1, 2, 3):

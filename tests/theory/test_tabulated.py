@@ -97,7 +97,7 @@ def test_quantiles_have_the_shape_of_what_is_asked_and_rise():
 
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.5, float("nan"), 1e-12])
 def test_a_quantile_beyond_the_table_is_refused(p):
-    with pytest.raises(ArgumentError, match="p: .* is not allowed; must be from 1e-09 to 1 - 1e-09"):
+    with pytest.raises(ArgumentError, match=r"p: .* is not allowed; must be from 1e-09 to 1 - 1e-09"):
         TabulatedCdf(stats.expon.cdf, start=1.0).quantile(np.array([0.5, p]))
 
 

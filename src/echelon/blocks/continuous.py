@@ -23,13 +23,19 @@ def is_continuous(law: Delay) -> bool:
     return law.closed and not law.atoms(range(1, 2)).size
 
 
-def checked_formula(law: object) -> Delay:
-    """Return a law that has a distribution function; `NoClosedForm` where it has none."""
+def checked_law(law: object) -> Delay:
+    """Return a law that stands for all workers."""
     if not isinstance(law, Delay):
         raise ArgumentError(f"law: {law!r} is not allowed; must be a Delay")
-    if not law.closed:
-        raise _refusal(law, "no distribution function")
     return law
+
+
+def checked_formula(law: object) -> Delay:
+    """Return a law that has a distribution function; `NoClosedForm` where it has none."""
+    known = checked_law(law)
+    if not known.closed:
+        raise _refusal(known, "no distribution function")
+    return known
 
 
 class ContinuousLaw:

@@ -21,7 +21,9 @@ from echelon.errors import ArgumentError
 MOST_WORKERS = 100_000
 _BLOCK = 1 << 20  # numbers held at once
 _ORDER = 8
-_RESOLVED = 1e-7  # last coefficients of F on a panel: quantiles alone leave stretches unresolved on which F hardly rises
+_RESOLVED = (
+    1e-7  # last coefficients of F on a panel: quantiles alone leave stretches unresolved on which F hardly rises
+)
 _LOGITS = 36.0  # F and 1 - F below exp(-36) are left out
 
 

@@ -16,7 +16,8 @@ _NARROW = 1e-12  # width of a panel that matters no more, as a share of the time
 def rule(order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return nodes and weights on [-1, 1], and the matrix that takes values at the nodes to Legendre coefficients."""
     nodes, weights = legendre.leggauss(order)
-    return nodes, weights, np.linalg.inv(legendre.legvander(nodes, order - 1))
+    to_coefficients: FloatArray = np.linalg.inv(legendre.legvander(nodes, order - 1)).astype(np.float64)
+    return nodes, weights, to_coefficients
 
 
 @cache
@@ -50,12 +51,11 @@ def cut(ends: FloatArray, places: FloatArray) -> FloatArray:
         return ends
     finer = np.sort(np.concatenate([ends, inside]))
     wide = np.diff(finer) > _NARROW * finer[1:]
-    return finer[np.concatenate([[True], wide])]
+    kept: FloatArray = finer[np.concatenate([[True], wide])]
+    return kept
 
 
-def refined(
-    ends: FloatArray, values: Callable[[FloatArray], FloatArray], order: int, tolerance: float
-) -> FloatArray:  # fmt: skip
+def refined(ends: FloatArray, values: Callable[[FloatArray], FloatArray], order: int, tolerance: float) -> FloatArray:
     """Return ends of panels, halved until the last two Legendre coefficients of `values` are below the tolerance.
 
     values: takes times to an array of shape (..., times); all of it is to be resolved.

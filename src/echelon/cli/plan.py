@@ -174,7 +174,7 @@ def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:
         )
     if report["service_mean"] < report["paper_bound"] or report["delay"] < report["paper_bound_queued"]:
         notes.append(
-            "The paper's (9) is no bound here: it takes tasks to be independent, and all workers to be worth their links."
+            "The paper's (9) is no bound here: it takes tasks to be independent, and every worker to be worth its link."
         )
     if np.isnan(report["bound"]):
         notes.append("No lower bound is known for all workers: sums of task times have no closed form.")

@@ -69,7 +69,7 @@ class Delay(ABC):
         return np.empty(0)
 
     def kinks(self, counts: range) -> FloatArray:
-        """Return the times > 0 at which some of these sums is continuous, but not smooth (kinks of `sums`)."""
+        """Return the times, 0 aside, at which some of these sums is continuous but not smooth (kinks of `sums`)."""
         return np.empty(0)
 
     def begin(self, seeds: int, rng: Generator) -> Any:

@@ -60,4 +60,4 @@ class ShiftedExponential(Delay):
 
     def kinks(self, counts: range) -> FloatArray:
         """Return k shifts, before which a sum of k can't end; from the ninth task on it begins smoothly enough."""
-        return self.shift * np.arange(max(counts.start, 1), min(counts.stop, 9)) if self.shift else np.empty(0)
+        return self.shift * np.arange(max(counts.start, 1), min(counts.stop, 9), dtype=np.float64)

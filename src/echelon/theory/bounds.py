@@ -78,7 +78,7 @@ def lower_bound(
     An iteration of any split on these workers, or on some of them, takes at least as long in every draw, and so does
     the sum of all iterations of a job. The delay of a job in a queue served in order never falls when services take
     longer. So both means are bounds. The delay is that of Pollaczek and Khinchine for Poisson arrivals; for others no
-    formula is exact, and a job's own service is what it takes at least. It is inf where no split keeps the queue stable.
+    formula is exact, and a job takes its own service at least. It is inf where no split keeps the queue stable.
 
     >>> from echelon.delays import Exponential
     >>> bound = lower_bound([Exponential(rate=1.0)] * 2, np.zeros(2), 1, 1, Arrivals.poisson(1.0))

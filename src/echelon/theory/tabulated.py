@@ -158,7 +158,8 @@ class TabulatedCdf:
             reached = self._cdf(middle) >= flat[left]
             high[left] = np.where(reached, middle, high[left])
             low[left] = np.where(reached, low[left], middle)
-        return high.reshape(wanted.shape)
+        times: FloatArray = high.reshape(wanted.shape)
+        return times
 
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
