@@ -2,10 +2,23 @@
 
 import numpy as np
 
-from echelon.delays import ShiftedExponential
+from echelon.delays import Gamma, RoundPace, ShiftedExponential, Straggler
 
 COORDINATES = 20_000
 LAW = ShiftedExponential(shift=50.0, rate=1e-3)
+# with a kink where slow tasks begin to end, or with two steep stretches far apart
+ROUGH = {
+    "kink": Straggler(base=ShiftedExponential(shift=1.0, rate=1.0), probability=0.1, slowdown=5.0),
+    "paper": Straggler(base=LAW, probability=0.1, slowdown=5.0),
+    "steep": Straggler(base=ShiftedExponential(shift=1.0, rate=100.0), probability=0.1, slowdown=5.0),
+    "gamma": Straggler(base=Gamma(shape=1000.0, scale=1e-3), probability=0.1, slowdown=5.0),
+    "paced": RoundPace(
+        base=Straggler(
+            base=Straggler(base=ShiftedExponential(shift=1.0, rate=2.0), probability=0.2, slowdown=2.0),
+            probability=0.1, slowdown=3.0,
+        )
+    ),
+}  # fmt: skip
 
 
 def unit(workers: int) -> float:

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from echelon.blocks import baselines, ferdinand, order_means, single_block, tandon, uncoded
-from echelon.delays import Pareto
+from echelon.delays import Deterministic, Pareto
 from echelon.errors import ArgumentError, NoClosedForm
 from tests.blocks.setting import COORDINATES, LAW, drawn, literal_runtime, unit, within_999
 
@@ -57,6 +58,29 @@ def test_both_numbers_of_layers_of_ferdinand_give_the_same_blocks(layers):
     np.testing.assert_allclose(ferdinand(10, 1, LAW), shares, atol=1.01 / layers)
 
 
+def test_laws_without_a_formula_are_compared_over_draws():
+    """Pareto times, sampled afresh: every runtime lies within 99.9 % of a second sample."""
+    law = Pareto(shape=3.0, scale=1.0)
+    found = baselines(6, 60, law, 2.0)
+    assert list(found) == ["single", "tandon", "ferdinand", "uncoded"]
+    times = drawn(law, 6, 100_000, 77)
+    for name, partition in found.items():
+        assert partition.x.sum() == pytest.approx(60)
+        again = literal_runtime(partition.x, times, 2.0)
+        slack = 3.2905 * np.hypot(partition.error, again.std() / np.sqrt(len(times)))
+        assert abs(partition.expected - again.mean()) <= slack, name
+    assert found["uncoded"].x.tolist() == [60.0, 0, 0, 0, 0, 0]
+    # means of order statistics of a Pareto law are known: N!/(N-n)! G(N-n+1-1/a)/G(N+1-1/a)
+    ranks = np.arange(1, 7)
+    means = np.exp(gammaln(7) - gammaln(7 - ranks) + gammaln(7 - ranks - 1 / 3) - gammaln(7 - 1 / 3))
+    assert int(np.argmax(found["single"].x)) == int(np.argmin(ranks * means[::-1]))
+
+
+def test_constants_gain_nothing_from_redundancy():
+    found = baselines(4, 12, Deterministic(time=2.0))
+    assert found["uncoded"].expected == found["single"].expected == pytest.approx(24.0)
+
+
 def test_what_is_not_allowed_is_named():
     with pytest.raises(ArgumentError, match="workers: "):
         uncoded(0, 10)
@@ -64,5 +88,7 @@ def test_what_is_not_allowed_is_named():
         single_block(3, 0, LAW)
     with pytest.raises(ArgumentError, match="alpha: "):
         tandon(3, 10, LAW, alpha=1.0)
-    with pytest.raises(NoClosedForm):
-        baselines(3, 10, Pareto(shape=3.0, scale=1.0))
+    with pytest.raises(NoClosedForm, match="use a method that samples, subgradient or lp"):
+        single_block(3, 10, Pareto(shape=3.0, scale=1.0))
+    with pytest.raises(ArgumentError, match="law: "):
+        baselines(3, 10, [LAW] * 3)

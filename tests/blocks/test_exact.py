@@ -5,7 +5,7 @@ from scipy.optimize import minimize_scalar
 from echelon.blocks import expected_runtime, optimise_exact
 from echelon.delays import Exponential, Gamma, Pareto, ShiftedExponential
 from echelon.errors import ArgumentError, NoClosedForm
-from tests.blocks.setting import COORDINATES, LAW, drawn, literal_runtime, unit, within_999
+from tests.blocks.setting import COORDINATES, LAW, ROUGH, drawn, literal_runtime, unit, within_999
 from tests.blocks.test_runtime import survival_of_two
 
 
@@ -61,6 +61,20 @@ def test_no_partition_near_or_far_is_better(law):
         for _ in range(5):
             other = (1 - pull) * best.x + pull * 100 * rng.dirichlet(np.ones(6))
             assert expected_runtime(other, law).mean >= best.expected * (1 - best.certificate)
+
+
+@pytest.mark.parametrize("name", sorted(ROUGH))
+@pytest.mark.parametrize("workers", [4, 8])
+def test_laws_with_kinks_and_steep_stretches_are_certified(name, workers):
+    best = optimise_exact(workers, COORDINATES, ROUGH[name], unit(workers))
+    assert best.certificate <= 1e-5
+    times = drawn(ROUGH[name], workers, 100_000, 10 + workers)
+    assert within_999(literal_runtime(best.x, times, unit(workers)), best.expected)
+    rng = np.random.default_rng(6)
+    for pull in (0.01, 0.1, 1.0):
+        other = (1 - pull) * best.x + pull * COORDINATES * rng.dirichlet(np.ones(workers))
+        mean = expected_runtime(other, ROUGH[name], unit(workers)).mean
+        assert mean >= best.expected * (1 - best.certificate)
 
 
 def test_a_small_tolerance_is_kept():

@@ -1,9 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 from echelon.blocks import expected_runtime, optimise_lp
-from echelon.delays import Trace
+from echelon.delays import Gamma, Trace
 from echelon.errors import ArgumentError
 from tests.blocks.setting import LAW, literal_runtime
 
@@ -30,6 +32,53 @@ def test_adding_rows_ends_at_the_minimum_of_the_whole_program(message, storage):
     found = optimise_lp(5, 10, times=times, unit=2.0, message_time=message, storage=storage)
     assert found.expected == pytest.approx(10 * whole_program(times, 2.0, message, storage), rel=2e-4)
     assert (found.x[storage:] == 0).all()
+
+
+def test_tiny_best_times_are_found_and_the_gap_is_told():
+    """Twenty workers, 1000 draws: the best is 1e-6 of the mean time, and programs are solved in its units."""
+    done = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = optimise_lp(
+            20, 100, Gamma(shape=0.1, scale=1.0), draws=1000, progress=lambda *told: done.append(told)
+        )  # fmt: skip
+    assert found.converged
+    assert found.gap <= 1e-4
+    assert done == [(i + 1, 60) for i in range(len(done))]
+    assert len(done) < 10
+
+
+def test_a_search_that_is_stopped_says_so_and_by_how_much():
+    times = np.sort(np.random.default_rng(1).exponential(1.0, (400, 8)) + 0.1, axis=1)
+    with pytest.warns(RuntimeWarning, match=r"optimise_lp: stopped with a gap of .*, more than 0.0001"):
+        stopped = optimise_lp(8, 10, times=times, rounds=1)
+    assert not stopped.converged
+    assert stopped.gap > 1e-4
+    whole = optimise_lp(8, 10, times=times)
+    assert whole.converged
+    assert whole.gap <= 1e-4
+    # the gap is a bound on what is left to gain, and so are both together
+    assert stopped.expected * (1 - stopped.gap) <= whole.expected <= stopped.expected
+
+
+def test_a_program_that_breaks_no_row_is_the_last(monkeypatch):
+    """A solver that rounds badly: its answer stops changing, and solving it again would not help."""
+    from echelon.blocks import linear_program
+
+    solve, solved = linear_program._program, []
+
+    def rounding(*arguments):
+        solved.append(1)
+        x, tau = solve(*arguments)
+        return x, tau * 0.99
+
+    monkeypatch.setattr(linear_program, "_program", rounding)
+    times = np.sort(np.random.default_rng(1).exponential(1.0, (40, 5)) + 0.1, axis=1)
+    with pytest.warns(RuntimeWarning, match="stopped with a gap"):
+        found = optimise_lp(5, 10, times=times, rounds=1000)
+    assert not found.converged
+    assert found.gap == pytest.approx(0.01, rel=1e-6)
+    assert len(solved) < 60
 
 
 def test_slow_links_leave_less_to_gain_from_spreading_work():

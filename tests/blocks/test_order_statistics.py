@@ -1,12 +1,14 @@
+from itertools import pairwise
 from math import comb
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import expi
+from scipy.stats import binom
 
 from echelon.blocks import order_harmonic_means, order_means
-from echelon.delays import Deterministic, Exponential, Gamma, Pareto, RoundPace, ShiftedExponential
+from echelon.delays import Deterministic, Exponential, Gamma, Pareto, RoundPace, ShiftedExponential, Straggler
 from echelon.errors import ArgumentError, NoClosedForm
 from tests.blocks.setting import LAW, drawn, within_999
 
@@ -62,6 +64,32 @@ def test_other_laws_agree_with_adaptive_integration_and_simulation(shape):
         harmonic = order_harmonic_means(7, law)
         for n in range(7):
             assert within_999(1 / times[:, n], 1 / harmonic[n])
+
+
+@pytest.mark.parametrize("rate", [1.0, 10.0])
+def test_a_law_with_a_kink_agrees_with_adaptive_integration_between_its_kinks(rate):
+    law = Straggler(base=ShiftedExponential(shift=1.0, rate=rate), probability=0.1, slowdown=5.0)
+    cuts = [1, 1.01, 1.03, 1.1, 1.2, 1.5, 2, 3, 4, 5, 5.1, 5.3, 5.6, 6, 8, 12, 20, 40, 80, 160, 400]
+
+    def below(t):
+        return 0.9 * -np.expm1(-rate * (t - 1)) + (0.1 * -np.expm1(-rate * (t / 5 - 1)) if t > 5 else 0.0)
+
+    def integral(of):
+        return sum(quad(of, a, b, epsabs=1e-14, epsrel=1e-13, limit=300)[0] for a, b in pairwise(cuts))
+
+    means, harmonic = order_means(5, law), order_harmonic_means(5, law)
+    for n in range(1, 6):
+        mean = 1 + integral(lambda t, n=n: binom.cdf(n - 1, 5, below(t)))
+        inverse = 1 / 400 + integral(lambda t, n=n: binom.sf(n - 1, 5, below(t)) / t**2)
+        assert means[n - 1] == pytest.approx(mean, rel=1e-11)
+        assert harmonic[n - 1] == pytest.approx(1 / inverse, rel=1e-11)
+
+
+def test_jumps_keep_their_probability():
+    """1 with 3/4, else 3: the slowest of four is 1 only where all are."""
+    law = Straggler(base=Deterministic(time=1.0), probability=0.25, slowdown=3.0)
+    slow = binom.sf(np.arange(3, -1, -1), 4, 0.25)
+    np.testing.assert_allclose(order_means(4, law), 1 + 2 * slow, rtol=1e-10)
 
 
 def test_the_general_integral_agrees_with_the_closed_form_at_a_thousand_workers():

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from echelon.blocks import expected_runtime, order_means, x_f, x_t
 from echelon.delays import Deterministic, Exponential, Gamma, Pareto, RoundPace, ShiftedExponential, Straggler
 from echelon.errors import ArgumentError, NoClosedForm
-from tests.blocks.setting import COORDINATES, LAW, drawn, literal_runtime, unit, within_999
+from tests.blocks.setting import COORDINATES, LAW, ROUGH, drawn, literal_runtime, unit, within_999
 
 LAWS = [
     LAW,
@@ -52,6 +52,38 @@ def test_mean_and_gradient_lie_in_the_intervals_of_a_simulation(law, workers):
     for i in range(workers):
         # among levels that end together (empty ones) the first ends the block
         assert within_999(np.where(last >= i, (i + 1) * slowest, 0.0), found.gradient[i]), i
+
+
+@pytest.mark.parametrize("name", sorted(ROUGH))
+@pytest.mark.parametrize("x", [(0.7, 0.3), (0.2, 0.8)])
+def test_rough_laws_agree_with_adaptive_integration_between_their_kinks(name, x):
+    """`quad` is given every place at which some bound has a kink, and fine pieces after each."""
+    law = ROUGH[name]
+    work = np.array([x[0], x[0] + 2 * x[1]])
+    end = 80 * work[-1] * law.mean
+    starts = np.outer([1.0, 2.0, 3.0, 5.0, 6.0] if name != "paper" else [50.0, 250.0], work).ravel()
+    pieces = [starts, *(starts + law.std * step for step in (1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0))]
+    cuts = np.unique(np.concatenate([[0.0], *pieces, np.geomspace(1e-3 * law.mean, end, 60)]))
+    integral = sum(
+        quad(survival_of_two, a, b, args=(x, law), limit=400, epsabs=1e-12 * law.mean, epsrel=1e-10)[0]
+        for a, b in pairwise(cuts[cuts <= end])
+    )
+    found = expected_runtime(np.array(x), law, 3.0)
+    assert found.mean == pytest.approx(3.0 * integral, rel=2e-8)
+    assert found.error <= 1e-6 * found.mean
+
+
+@pytest.mark.parametrize("name", sorted(ROUGH))
+def test_mean_and_gradient_of_rough_laws_agree_with_draws_and_differences(name):
+    law, x = ROUGH[name], np.random.default_rng(5).dirichlet(np.ones(6))
+    found = expected_runtime(x, law)
+    assert within_999(literal_runtime(x, drawn(law, 6, 200_000, 31)), found.mean)
+    assert found.gradient @ x == pytest.approx(found.mean, rel=1e-6)
+    for i in range(6):
+        step = np.zeros(6)
+        step[i] = 1e-5 * x[i]
+        slope = (expected_runtime(x + step, law).mean - expected_runtime(x - step, law).mean) / (2 * step[i])
+        assert found.gradient[i] == pytest.approx(slope, rel=1e-3, abs=1e-3 * found.mean)
 
 
 def test_one_block_takes_the_mean_of_an_order_statistic():

@@ -11,7 +11,7 @@ def test_the_paper_s_setting_is_the_default(run):
     code, out, err = run("block", "--workers", 20, "--json")
     said = json.loads(out)
     assert (code, err) == (0, "")
-    assert set(said) == {"x", "expected", "certificate", "baselines", "method"}
+    assert set(said) == {"x", "expected", "certificate", "baselines", "method", "gap", "converged"}
     assert set(said["baselines"]) == {"single", "tandon", "ferdinand", "uncoded"}
     assert said["expected"] == pytest.approx(70.494e6, rel=1e-5)
     assert said["certificate"] <= 1e-5
@@ -42,6 +42,57 @@ def test_unequal_workers_of_a_profile_are_planned_from_draws(run):
     assert said["certificate"] is None
     assert said["baselines"] == {}
     assert "Sampled; standard error" in run("block", EXAMPLE, "--coordinates", 1000)[1]
+
+
+@pytest.fixture
+def alike(tmp_path):
+    """Write a profile of six equal workers; return the file's name."""
+
+    def write(law, std):
+        worker = f'[[worker]]\nname = "w{{}}"\nmean = 1.0\nstd = {std}\nlink = 0.0\nlaw = "{law}"\n'
+        job = "[workload]\ncritical = 4\nredundancy = 1.5\niterations = 1\narrivals = 0.01\n"
+        path = tmp_path / f"{law}.toml"
+        path.write_text(job + "".join(worker.format(i) for i in range(6)))
+        return path
+
+    return write
+
+
+def test_equal_stragglers_are_planned_exactly_however_steep_their_law(run, alike):
+    """Healthy and slow tasks that hardly vary: two steep stretches, far apart."""
+    for std in (0.858, 0.87):
+        code, out, err = run("block", alike("straggler", std), "--coordinates", 100, "--json")
+        said = json.loads(out)
+        assert (code, err) == (0, "")
+        assert said["method"] == "exact"
+        assert said["certificate"] <= 1e-5
+
+
+@pytest.mark.parametrize("law", ["pareto", "deterministic"])
+def test_equal_workers_without_a_formula_are_planned_from_draws_and_compared(run, alike, law):
+    said = json.loads(run("block", alike(law, 1.2), "--coordinates", 100, "--json")[1])
+    assert said["method"] == "lp"
+    assert said["converged"] is True
+    assert said["gap"] <= 1e-4
+    assert set(said["baselines"]) == {"single", "tandon", "ferdinand", "uncoded"}
+    code, _, err = run("block", alike(law, 1.2), "--method", "exact")
+    assert code == 2
+    assert "use a method that samples, subgradient or lp" in err
+
+
+def test_the_tolerance_of_the_exact_method_is_an_option(run):
+    assert json.loads(run("block", "--workers", 3, "--tolerance", 1e-8, "--json")[1])["certificate"] <= 1e-8
+    code, _, err = run("block", "--workers", 3, "--tolerance", 1e-25)
+    assert code == 2
+    assert "tolerance: 1e-25 is not allowed; " in err
+
+
+@pytest.mark.filterwarnings("ignore:optimise_lp")
+def test_a_search_that_stopped_early_is_said_to_have(run, monkeypatch):
+    from echelon.blocks import linear_program
+
+    monkeypatch.setattr(linear_program, "_NEAR", -1.0)
+    assert "The search stopped early: " in run("block", EXAMPLE, "--coordinates", 1000)[1]
 
 
 @pytest.fixture
@@ -102,6 +153,7 @@ def test_a_mistake_in_the_costs_of_layers_is_named_with_its_file(run, layers, te
 def test_layers_that_are_not_there_or_have_a_method_are_refused(run, layers):
     assert "can't be read" in run("block", "--layers", "nowhere.toml", *PACE)[2]
     assert "not allowed with --layers" in run("block", "--layers", layers(COSTS), "--method", "t", *PACE)[2]
+    assert "not allowed with --layers" in run("block", "--layers", layers(COSTS), "--tolerance", 0.1, *PACE)[2]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +163,7 @@ def test_layers_that_are_not_there_or_have_a_method_are_refused(run, layers):
         ([EXAMPLE, "--workers", 3], "FILE, --workers: one of them must be given"),
         (["--workers", 3, "--method", "magic"], "method: 'magic' is not allowed"),
         ([EXAMPLE, "--method", "exact"], "method: 'exact' needs workers that are all alike; use subgradient or lp"),
+        (["--workers", 3, "--method", "t", "--tolerance", 0.1], "tolerance: 0.1 is not allowed with the method t"),
         (["--workers", 3, "--work", 0], "work: 0.0 is not allowed"),
         (["--workers", 3, "--rate", -1], "rate: -1.0 is not allowed"),
         (["--workers", 3, "--coordinates", 0], "coordinates: 0 is not allowed"),

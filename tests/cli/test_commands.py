@@ -16,14 +16,17 @@ def test_plan_of_example_2(run):
     assert said["split"] == [13, 18, 7, 3, 14]
     assert said["theta"] == pytest.approx(1.33065, abs=5e-6)
     assert said["delay"] == pytest.approx(49.534, abs=5e-4)
-    assert said["bound"] == pytest.approx(33.928, abs=5e-4)
-    assert said["bound_queued"] == pytest.approx(42.640, abs=5e-4)
+    assert said["paper_bound"] == pytest.approx(33.928, abs=5e-4)
+    assert said["paper_bound_queued"] == pytest.approx(42.640, abs=5e-4)
+    assert said["bound"] == said["bound_active"] == pytest.approx(33.972, abs=5e-4)
+    assert said["bound_queued"] == said["bound_active_queued"] == pytest.approx(42.714, abs=5e-4)
     assert said["stable"] is True
     assert said["tasks"] == 55
     assert said["active"] == 5
     assert set(said) >= {
         "split", "split_real", "theta", "tasks", "active", "metric", "iteration_mean", "iteration_second",
-        "service_mean", "delay", "bound", "bound_queued", "stable", "unpurged", "mismatch", "mismatch_active",
+        "service_mean", "delay", "bound", "bound_queued", "bound_active", "bound_active_queued",
+        "paper_bound", "paper_bound_queued", "stable", "unpurged", "mismatch", "mismatch_active",
     }  # fmt: skip
     assert set(said["unpurged"]) == {"iteration_mean", "iteration_second", "delay", "stable"}
 
@@ -41,6 +44,18 @@ def test_plan_best_with_fifty_tasks(run):
     said = json.loads(run("plan", EXAMPLE, "--split", "best", "--tasks", 50, "--json")[1])
     assert said["delay"] <= 64.4
     assert sum(said["split"]) == 50
+
+
+def test_no_bound_is_above_a_split_that_leaves_a_far_worker_out(run, tmp_path):
+    far = tmp_path / "far.toml"
+    text = (ROOT / "examples" / "example2.toml").read_text()
+    far.write_text(text + '\n[[worker]]\nname = "far"\nrate = 1e6\nlink = 30.0\n')
+    said = json.loads(run("plan", far, "--json")[1])
+    assert said["split"][-1] == 0
+    assert said["paper_bound"] > said["service_mean"]  # (9) counts the link all the same
+    assert said["bound"] <= said["bound_active"] <= said["service_mean"]
+    assert said["bound_queued"] <= said["bound_active_queued"] <= said["delay"]
+    assert "(9) is no bound here" in run("plan", far)[1]
 
 
 def test_an_unstable_plan_has_no_delay_and_says_so(run, tmp_path):
@@ -107,6 +122,7 @@ def test_plan_tables_name_every_worker(run):
 def test_plan_says_where_the_bound_is_none_and_where_a_law_has_another_spread(run, tmp_path):
     assert "(9) is no bound here" in run("plan", EXAMPLE, "--delay", "straggler", "--tasks", 150)[1]
     assert "(9) is no bound here" not in run("plan", EXAMPLE)[1]
+    assert "No lower bound is known" in run("plan", EXAMPLE, "--delay", "pareto")[1]
     steady = tmp_path / "steady.toml"
     text = (ROOT / "examples" / "example2.toml").read_text()
     steady.write_text(text.replace("rate = 5.29e7", "mean = 0.05\nstd = 0.01"))

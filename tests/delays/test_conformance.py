@@ -1,12 +1,14 @@
 """Every law in the registry is held to the same promises; a new line there is tested from then on."""
 
 from inspect import Parameter, signature
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.polynomial import Chebyshev
 
 from echelon import delays
-from echelon.delays import DELAYS
+from echelon.delays import DELAYS, Deterministic, RoundPace, ShiftedExponential, Straggler
 from echelon.errors import ArgumentError
 
 # mean and std that every family can take on
@@ -115,3 +117,31 @@ def test_parameters_are_checked_before_they_are_used(law):
 def test_a_parameter_that_no_law_knows_is_refused(name):
     with pytest.raises(ArgumentError, match=f"parameters: flavour not allowed for law {name}"):
         delays.fit(name, MEAN, STD, flavour=3)
+
+
+ROUGH = [
+    Straggler(base=ShiftedExponential(shift=1.0, rate=1.0), probability=0.1, slowdown=5.0),
+    Straggler(base=Deterministic(time=1.0), probability=0.1, slowdown=2.5),
+    RoundPace(base=ShiftedExponential(shift=0.4, rate=2.0)),
+    RoundPace(base=Straggler(base=ShiftedExponential(shift=0.3, rate=1.0), probability=0.3, slowdown=3.0)),
+]
+
+
+def test_sums_are_smooth_but_at_the_places_that_a_law_names():
+    """Between 0, jumps and kinks a polynomial follows the distribution functions of sums to nine digits."""
+    fitted = [delays.fit(name, MEAN, STD, **NEEDED.get(name, {})) for name in sorted(DELAYS)]
+    for law in [*(law for law in fitted if law.closed), *ROUGH]:
+        end = 6 * law.mean
+        named = np.concatenate([law.atoms(range(1, 4)), law.kinks(range(1, 4))])
+        cuts = np.unique([0.2, *np.linspace(0.2, end, 6), *named[(named > 0.2) & (named < end)]])
+        for low, high in pairwise(cuts):
+            # a jump sits on the edge
+            inner = low + (high - low) * np.array([1e-9, 1 - 1e-9])
+            for count in (1, 2, 3):
+
+                def one(times, law=law, count=count):
+                    return law.sums(range(count, count + 1), times)[:, 0]
+
+                smooth = Chebyshev.interpolate(one, 30, domain=inner)
+                times = np.linspace(*inner, 101)
+                np.testing.assert_allclose(smooth(times), one(times), atol=1e-9, err_msg=f"{law} in {low}, {high}")

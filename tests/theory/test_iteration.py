@@ -5,6 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 
 import echelon as ec
 from echelon.delays import Deterministic, Exponential, Gamma, ShiftedExponential, Straggler
@@ -189,3 +190,18 @@ def test_the_stated_errors_cover_what_the_far_tail_holds(std):
     assert abs(law.second - (1 + std**2)) <= law.second_error
     if std <= 30:
         assert law.second_error < 1e-4 * (1 + std**2)
+
+
+@pytest.mark.parametrize("critical", [2, 3])
+def test_kinks_are_cut_at(critical):
+    """Three workers with a task each, against adaptive integration between the kinks."""
+    law = Straggler(base=ShiftedExponential(shift=1.0, rate=1.0), probability=0.1, slowdown=5.0)
+
+    def survival(time):
+        healthy, slow = (-np.expm1(-max(t - 1.0, 0.0)) for t in (time, time / 5))
+        return stats.binom.cdf(critical - 1, 3, 0.9 * healthy + 0.1 * slow)
+
+    cuts = [0.0, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 40.0, 80.0, 160.0, 400.0]
+    wanted = sum(quad(survival, a, b, epsabs=1e-14, epsrel=1e-13, limit=300)[0] for a, b in pairwise(cuts))
+    found = iteration_law([law] * 3, np.zeros(3), np.ones(3, dtype=int), critical)
+    assert abs(found.mean - wanted) < 2e-11

@@ -3,17 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.profile import Arrivals, Speeds
-from echelon.theory import (
-    kingman,
-    lower_bound,
-    metric,
-    mismatch,
-    pollaczek_khinchine,
-    queue_delay,
-    queued_bound,
-    service_moments,
-)
+from echelon.profile import Arrivals
+from echelon.theory import kingman, pollaczek_khinchine, queue_delay, service_moments
 
 
 @given(load=st.floats(0.01, 0.99), rate=st.floats(0.1, 10))
@@ -46,32 +37,6 @@ def test_service_moments_of_a_sum():
     assert abs(draws.mean() - mean) < 3.29 * draws.std() / np.sqrt(len(draws))  # 99.9 %
     squares = draws**2
     assert abs(squares.mean() - second) < 3.29 * squares.std() / np.sqrt(len(draws))  # 99.9 %
-
-
-def test_the_metric_is_that_of_sampled_lanes():
-    """E[T] + gamma E[T^2] of c + a sum of kappa tasks, at 99.9 %."""
-    rng = np.random.default_rng(2)
-    lane = 0.4 + rng.exponential(0.7, (200_000, 5)).sum(axis=1)
-    sampled = lane + 2.0 * lane**2
-    speeds = Speeds(np.array([0.7]), np.array([0.7]), np.array([0.4]))
-    exact = metric(speeds, np.array([5]), 2.0)[0]
-    assert abs(sampled.mean() - exact) < 3.29 * sampled.std() / np.sqrt(len(sampled))
-
-
-def test_idle_workers_have_no_metric_and_pay_no_link():
-    assert metric(Speeds(np.ones(2), np.ones(2), np.array([5.0, 1.0])), np.array([0, 1])).tolist()[0] == 0.0
-
-
-def test_mismatch_over_all_workers_counts_who_is_idle():
-    """Ruling 12: theta^2 f (1 - f) for an unrounded split."""
-    assert mismatch(np.array([3.0, 3.0, 0.0, 0.0])) == pytest.approx(9 * 0.25)
-    assert mismatch(np.empty(0)) == 0.0
-
-
-def test_the_bound_of_example_2(example2):
-    bound = lower_bound(example2.speeds, 50, 50)
-    assert bound == pytest.approx(33.928, abs=5e-4)
-    assert queued_bound(example2.workload.arrivals, bound) == pytest.approx(42.640, abs=5e-4)
 
 
 def test_unstable_means_no_finite_delay_and_the_other_way_round():

@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from echelon.blocks.baselines import baselines, ferdinand, single_block, tandon, uncoded
 from echelon.blocks.closed_forms import equalised, optimise_f, optimise_t, x_f, x_t
+from echelon.blocks.continuous import is_continuous
 from echelon.blocks.exact import optimise_exact
 from echelon.blocks.layer_costs import LayerCosts
 from echelon.blocks.layers import LayerLevels, levels_by_cost, optimise_layers
@@ -41,7 +42,7 @@ METHODS: dict[str, Callable[..., Partition]] = {
 
 __all__ = [
     "METHODS", "LayerCosts", "LayerLevels", "Partition", "Runtime", "baselines", "blocks_of", "equalised",
-    "expected_runtime", "ferdinand", "levels", "levels_by_cost", "optimise_exact", "optimise_f",
+    "expected_runtime", "ferdinand", "is_continuous", "levels", "levels_by_cost", "optimise_exact", "optimise_f",
     "optimise_layers", "optimise_lp", "optimise_subgradient", "optimise_t", "order_harmonic_means", "order_means",
     "rounded", "runtime_of", "runtime_of_levels", "single_block", "tandon", "uncoded", "x_f", "x_t",
 ]  # fmt: skip

@@ -6,6 +6,8 @@ inverses t'_n of their mean frequencies (block, Theorem 3). There all blocks end
 Differs from paper: tau(x(t), t) is (M b / N) m (block, note 3); x(f) does not beat x(t) from N = 27 on (block, note 6).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from echelon import checks
@@ -42,8 +44,7 @@ def x_t(workers: int, coordinates: int, law: Delay) -> FloatArray:
     >>> x_t(4, 100, ShiftedExponential(shift=0.1, rate=1.0)).round(1).tolist()
     [38.0, 16.0, 17.1, 28.9]
     """
-    checks.whole("coordinates", coordinates, least=1)
-    return equalised(np.maximum.accumulate(order_means(workers, law)), coordinates)
+    return _equalised_by(order_means, workers, coordinates, law)
 
 
 def x_f(workers: int, coordinates: int, law: Delay) -> FloatArray:
@@ -53,8 +54,7 @@ def x_f(workers: int, coordinates: int, law: Delay) -> FloatArray:
     >>> x_f(4, 100, ShiftedExponential(shift=0.1, rate=1.0)).round(1).tolist()
     [35.8, 15.5, 18.2, 30.4]
     """
-    checks.whole("coordinates", coordinates, least=1)
-    return equalised(np.maximum.accumulate(order_harmonic_means(workers, law)), coordinates)
+    return _equalised_by(order_harmonic_means, workers, coordinates, law)
 
 
 def optimise_t(workers: int, coordinates: int, law: Delay, unit: float = 1.0, *, seed: int = 1) -> Partition:
@@ -77,3 +77,8 @@ def optimise_f(workers: int, coordinates: int, law: Delay, unit: float = 1.0, *,
     """
     checks.number("unit", unit, above=0)
     return assess(x_f(workers, coordinates, law), law, unit, "f", generators(seed)[1])
+
+
+def _equalised_by(means: Callable[[int, Delay], FloatArray], workers: int, coordinates: int, law: Delay) -> FloatArray:
+    checks.whole("coordinates", coordinates, least=1)
+    return equalised(np.maximum.accumulate(means(workers, law)), coordinates)

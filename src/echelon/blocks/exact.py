@@ -13,8 +13,9 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.blocks.closed_forms import x_t
+from echelon.blocks.continuous import ContinuousLaw
 from echelon.blocks.partition import Partition
-from echelon.blocks.runtime import ContinuousLaw, mean_and_gradient
+from echelon.blocks.runtime import mean_and_gradient
 from echelon.blocks.sampling import assess
 from echelon.delays import Delay
 from echelon.errors import ArgumentError

@@ -17,8 +17,8 @@ from echelon.blocks.closed_forms import equalised
 from echelon.blocks.layer_costs import LayerCosts, partition_of_work
 from echelon.blocks.layer_search import LayerSearch
 from echelon.blocks.partition import Partition, checked_partition
-from echelon.blocks.sampling import assess, sorted_times
-from echelon.delays import Delay, per_worker
+from echelon.blocks.sampling import assess, checked_laws, sorted_times
+from echelon.delays import Delay
 from echelon.errors import ArgumentError
 from echelon.seeds import generators
 
@@ -91,7 +91,7 @@ def optimise_layers(
     held = workers if storage is None else checks.whole("storage", storage, least=1, most=workers)
     checks.whole("draws", draws, least=1, most=10**6)
     checks.whole("most", most, least=0, most=10**6)
-    laws = law if isinstance(law, Delay) else per_worker(law, workers, "law")
+    laws = checked_laws(law, workers)
     times = sorted_times(laws, workers, draws, generators(seed)[0])
     search = LayerSearch(costs, times, held)
     exhaustive = search.ways <= most

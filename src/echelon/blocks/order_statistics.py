@@ -13,11 +13,17 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from echelon import checks
 from echelon.arrays import FloatArray
+from echelon.blocks.continuous import checked_formula
+from echelon.blocks.panels import cut, refined, spread
 from echelon.delays import Delay, Exponential, RoundPace, ShiftedExponential
-from echelon.errors import ArgumentError, NoClosedForm
+from echelon.errors import ArgumentError
 
 MOST_WORKERS = 100_000
 _BLOCK = 1 << 20  # numbers held at once
+_ORDER = 8
+_RESOLVED = (
+    1e-7  # last coefficients of F on a panel: quantiles alone leave stretches unresolved on which F hardly rises
+)
 _LOGITS = 36.0  # F and 1 - F below exp(-36) are left out
 
 
@@ -67,20 +73,17 @@ def order_harmonic_means(workers: int, law: Delay) -> FloatArray:
 def _checked(workers: int, law: Delay) -> tuple[float, float] | None:
     """Return shift and rate of an exponential law, None for any other with a distribution function."""
     checks.whole("workers", workers, least=1, most=MOST_WORKERS)
-    if not isinstance(law, Delay):
-        raise ArgumentError(f"law: {law!r} is not allowed; must be a Delay")
+    checked_formula(law)
     single = law.base if isinstance(law, RoundPace) else law
     if isinstance(single, ShiftedExponential):
         return single.shift, single.rate
     if isinstance(single, Exponential):
         return 0.0, single.rate
-    if not law.closed:
-        raise NoClosedForm(f"law: {type(law).__name__} has no distribution function; sample instead (subgradient, lp)")
     return None
 
 
 class _Grid:
-    """Gauss-Legendre nodes in time, in panels between quantiles that are evenly spaced in log F/(1-F).
+    """Gauss-Legendre nodes in time, in panels between kinks and quantiles that are evenly spaced in log F/(1-F).
 
     C(N,n) F^n (1-F)^{N-n} is a bell in that variable, at least 2/sqrt(N) wide, so panels that narrow resolve it.
     """
@@ -101,12 +104,10 @@ class _Grid:
             short = self._cdf(middle) < below
             low, high = np.where(short, middle, low), np.where(short, high, middle)
         self.first = float(high[0])
-        nodes, weights = np.polynomial.legendre.leggauss(8)
-        half = np.diff(high)[:, None] / 2
-        self.times = (high[:-1, None] + half * (1 + nodes)).ravel()
-        self._weights = (half * weights).ravel()
+        ends = refined(cut(high, law.kinks(range(1, 2))), self._cdf, _ORDER, _RESOLVED)
+        self.times, self._weights = spread(ends, _ORDER)
         self._values = np.clip(self._cdf(self.times), 0.0, 1.0)
-        self._end = float(high[-1])
+        self._end = float(ends[-1])
 
     def _cdf(self, times: FloatArray) -> FloatArray:
         return self._law.sums(range(1, 2), times)[:, 0]

@@ -23,6 +23,8 @@ class Partition:
     certificate: at most this share of `expected` could be saved by any other partition; None where it is not known.
     method: which of the methods found it.
     error: standard error of `expected` where it was sampled, else that of quadrature.
+    gap: how far above the least mean over its own draws the partition is at most, as a share; None where not known.
+    converged: whether the method closed that gap, or had none to close.
     """
 
     x: FloatArray
@@ -30,6 +32,8 @@ class Partition:
     certificate: float | None
     method: str
     error: float = 0.0
+    gap: float | None = None
+    converged: bool = True
 
     @property
     def counts(self) -> IntArray:
@@ -60,6 +64,16 @@ def work_until(x: FloatArray) -> FloatArray:
     [1.0, 1.0, 7.0]
     """
     return np.cumsum(np.arange(1, len(x) + 1) * x)
+
+
+def by_coordinates(by_work: FloatArray) -> FloatArray:
+    """Return the derivatives by x of what has these derivatives by c: (i+1) times the sum of those for n >= i.
+
+    >>> by_coordinates(np.array([1.0, 0.0, 2.0])).tolist()
+    [3.0, 4.0, 6.0]
+    """
+    slopes: FloatArray = np.arange(1, len(by_work) + 1) * np.cumsum(by_work[::-1])[::-1]
+    return slopes
 
 
 def rounded(x: FloatArray, coordinates: int) -> IntArray:

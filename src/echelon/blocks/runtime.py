@@ -6,28 +6,27 @@ With c_n = sum_{i <= n} (i+1) x_i the runtime is tau = unit * max_n T_(N-n) c_n 
 
 a boundary crossing of uniform order statistics (block, note 4; see `crossing`). E[tau] is the integral of 1 - P, and
 its derivatives are integrals of dP/du_k against du_k. The range where 0 < P < 1 is found by the laws of the single
-order statistics and cut into panels with Gauss-Legendre nodes. Needs a law with a continuous distribution function.
+order statistics and cut into panels with Gauss-Legendre nodes, also wherever some u_k has a kink. Needs a law with a
+continuous distribution function.
 
 Differs from paper: it samples instead.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from scipy.special import betainc
 
 from echelon import checks
 from echelon.arrays import FloatArray
-from echelon.blocks.crossing import MOST_POINTS, crossing, crossing_gradient
-from echelon.blocks.partition import checked_partition, work_until
+from echelon.blocks.continuous import ContinuousLaw
+from echelon.blocks.crossing import crossing, crossing_gradient
+from echelon.blocks.panels import bisect, cut, differentiation, refined, spread
+from echelon.blocks.partition import by_coordinates, checked_partition, work_until
 from echelon.delays import Delay
-from echelon.errors import ArgumentError, NoClosedForm
 
 _ORDER = 12
-_SMOOTH = 1.5 ** np.arange(12)  # relative widths of panels, which grow with the distance from the start
-_SINGULAR = 2.0 ** np.arange(36)  # for laws that start like a broken power of time
+_RESOLVED = 1e-6  # last coefficients of u_k on a panel; nodes integrate polynomials of twice the degree
 _NEGLIGIBLE = 1e-14  # probability that is left out at either end
 
 
@@ -63,28 +62,6 @@ def expected_runtime(x: FloatArray, law: Delay, unit: float = 1.0) -> Runtime:
     return Runtime(unit * mean, unit * gradient, unit * error)
 
 
-class ContinuousLaw:
-    """The distribution function F of a law's single task; `NoClosedForm` where it has none, or one with jumps."""
-
-    def __init__(self, law: Delay, workers: int) -> None:
-        if not isinstance(law, Delay):
-            raise ArgumentError(f"law: {law!r} is not allowed; must be a Delay")
-        if not law.closed or law.atoms(range(1, 2)).size:
-            what = "has jumps in its distribution function" if law.closed else "has no distribution function"
-            raise NoClosedForm(f"law: {type(law).__name__} {what}; sample instead (subgradient, lp)")
-        checks.whole("workers", workers, least=1, most=MOST_POINTS)
-        self._law = law
-        self.mean = law.mean
-        self.least = _bisect(lambda time: self(np.array([time]))[0] > 0, 0.0, 2 * law.mean, 1e-15)[0]
-        near, far = self(self.least + law.mean * np.array([1e-9, 2e-9]))
-        power = float(np.log2(far / near)) if near > 0 else np.inf
-        self.panels = _SINGULAR if power < 4 and abs(power - round(power)) > 1e-3 else _SMOOTH
-
-    def __call__(self, times: FloatArray) -> FloatArray:
-        """Return F, of the shape of `times`."""
-        return self._law.sums(range(1, 2), times.ravel())[:, 0].reshape(times.shape)
-
-
 def mean_and_gradient(x: FloatArray, law: ContinuousLaw) -> tuple[float, FloatArray]:
     """Return E[tau] and its derivatives by x for unit 1."""
     rule = _Rule(x, law, _ORDER)
@@ -93,8 +70,7 @@ def mean_and_gradient(x: FloatArray, law: ContinuousLaw) -> tuple[float, FloatAr
     by_work = ((by_bound * rule.slopes() * rule.times) @ rule.weights)[::-1]
     work = work_until(x)
     by_work = np.divide(by_work, work, out=np.zeros_like(work), where=work > 0)
-    gradient = np.arange(1, len(x) + 1) * np.cumsum(by_work[::-1])[::-1]
-    return rule.mean(probability), gradient
+    return rule.mean(probability), by_coordinates(by_work)
 
 
 def mean_only(x: FloatArray, law: ContinuousLaw, order: int = _ORDER) -> float:
@@ -114,12 +90,11 @@ class _Rule:
         self._idle = len(distinct) - len(self._distinct)
         self._law = law
         self._start, end = self._range(float(work[-1]))
-        nodes, weights, self._derive = _legendre(order)
-        widths = law.panels
-        ends = self._start + (end - self._start) * np.cumsum(np.concatenate([[0.0], widths])) / widths.sum()
-        self._half = np.diff(ends)[:, None] / 2
-        self.times = (ends[:-1, None] + self._half * (1 + nodes)).ravel()
-        self.weights = (self._half * weights).ravel()
+        ends = self._start + (end - self._start) * np.cumsum([0.0, *law.panels]) / law.panels.sum()
+        # the same panels whatever the order, so that two orders can be compared
+        ends = refined(cut(ends, (law.kinks * self._distinct).ravel()), self._at, _ORDER, _RESOLVED)
+        self._half, self._order = np.diff(ends)[:, None] / 2, order
+        self.times, self.weights = spread(ends, order)
         self._looked_up = self._at(self.times)
         self.bounds = self._looked_up[self._level]
 
@@ -146,34 +121,15 @@ class _Rule:
         high = max(high, most_work * self._law.mean)
         while not late(high):
             high *= 2
-        start, _ = _bisect(lambda time: not early(time), floor, high, 1e-3)
-        return start, _bisect(late, start, high, 1e-3)[1]
+        start, _ = bisect(lambda time: not early(time), floor, high, 1e-3)
+        return start, bisect(late, start, high, 1e-3)[1]
 
     def slopes(self) -> FloatArray:
         """Return du_k/dt at the nodes: derivatives of the polynomials through the nodes of each panel."""
         panels = self._looked_up.reshape(len(self._looked_up), len(self._half), -1)
-        slopes: FloatArray = (panels @ self._derive.T / self._half).reshape(self._looked_up.shape)
+        slopes: FloatArray = (panels @ differentiation(self._order).T / self._half).reshape(self._looked_up.shape)
         return slopes[self._level]
 
     def mean(self, probability: FloatArray) -> float:
         """Return the integral of 1 - P."""
         return self._start + float((1 - probability) @ self.weights)
-
-
-def _bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: float) -> tuple[float, float]:
-    """Return times around the first one that `holds`, within a share of the later."""
-    while high - low > tolerance * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
-
-
-@cache
-def _legendre(order: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return nodes and weights on [-1, 1], and the matrix that takes values at nodes to derivatives there."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    powers = np.polynomial.legendre.legvander(nodes, order - 1)
-    slopes = np.polynomial.legendre.legval(nodes, np.polynomial.legendre.legder(np.eye(order))).T
-    return nodes, weights, slopes @ np.linalg.inv(powers)

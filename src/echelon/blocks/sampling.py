@@ -29,6 +29,11 @@ def sorted_times(laws: Delay | Sequence[Delay], workers: int, draws: int, rng: G
     return np.sort(times, axis=1)
 
 
+def checked_laws(law: Delay | Sequence[Delay], workers: int) -> Delay | Sequence[Delay]:
+    """Return one law for all workers, or one per worker."""
+    return law if isinstance(law, Delay) else per_worker(law, workers, "law")
+
+
 def arrivals(x: FloatArray, times: FloatArray, unit: float, message_time: float = 0.0) -> FloatArray:
     """Return when each block is recovered, shape (draws, workers), from the last level to level 0.
 
@@ -46,10 +51,13 @@ def assess(
     rng: Generator | None = None,
     message_time: float = 0.0,
     held: int | None = None,
+    gap: float | None = None,
+    converged: bool = True,
 ) -> Partition:
     """Return a partition with its expected runtime and certificate; sampled from `rng` where there is no formula.
 
     held: how many of the levels may be used; the certificate is against partitions that use no other.
+    gap, converged: how the search that found x ended.
     """
     if isinstance(law, Delay) and not message_time and (rng is None or len(x) <= EXACT_WORKERS):
         try:
@@ -60,14 +68,26 @@ def assess(
         else:
             # quadrature may have got both wrong by as much as it states
             bound = float(x.sum()) * float(found.gradient[:held].min())
-            gap = max(1 - bound / found.mean, 0.0) + found.error / found.mean
-            return Partition(x, found.mean, gap, method, found.error)
+            certificate = max(1 - bound / found.mean, 0.0) + found.error / found.mean
+            return Partition(x, found.mean, certificate, method, found.error, gap, converged)
     assert rng is not None
-    rows = max(1, _BLOCK // len(x))
-    latest = np.concatenate(
-        [
-            arrivals(x, sorted_times(law, len(x), min(rows, FRESH_DRAWS - at), rng), unit, message_time).max(axis=1)
-            for at in range(0, FRESH_DRAWS, rows)
-        ]
-    )
-    return Partition(x, float(latest.mean()), None, method, float(latest.std(ddof=1)) / np.sqrt(FRESH_DRAWS))
+    mean, error = sampled_means([x], law, unit, rng, message_time)[0]
+    return Partition(x, mean, None, method, error, gap, converged)
+
+
+def sampled_means(
+    partitions: Sequence[FloatArray],
+    law: Delay | Sequence[Delay],
+    unit: float,
+    rng: Generator,
+    message_time: float = 0.0,
+) -> list[tuple[float, float]]:
+    """Return the mean runtime of each partition and its standard error, over fresh draws that all of them share."""
+    workers = len(partitions[0])
+    latest = np.empty((len(partitions), FRESH_DRAWS))
+    rows = max(1, _BLOCK // workers)
+    for at in range(0, FRESH_DRAWS, rows):
+        times = sorted_times(law, workers, min(rows, FRESH_DRAWS - at), rng)
+        for i, x in enumerate(partitions):
+            latest[i, at : at + rows] = arrivals(x, times, unit, message_time).max(axis=1)
+    return [(float(each.mean()), float(each.std(ddof=1)) / np.sqrt(FRESH_DRAWS)) for each in latest]

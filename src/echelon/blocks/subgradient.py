@@ -14,9 +14,9 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.blocks.closed_forms import equalised
-from echelon.blocks.partition import Partition, work_until
-from echelon.blocks.sampling import assess, sorted_times
-from echelon.delays import Delay, per_worker
+from echelon.blocks.partition import Partition, by_coordinates, work_until
+from echelon.blocks.sampling import assess, checked_laws, sorted_times
+from echelon.delays import Delay
 from echelon.errors import ArgumentError
 from echelon.seeds import generators
 
@@ -51,7 +51,7 @@ def optimise_subgradient(
     checks.whole("steps", steps, least=1)
     checks.whole("batch", batch, least=1)
     checks.number("step_size", step_size, above=0)
-    laws = law if isinstance(law, Delay) else per_worker(law, workers, "law")
+    laws = checked_laws(law, workers)
     rng, fresh = generators(seed)
     means = sorted_times(laws, workers, _FIRST, rng).mean(axis=0)
     if means[0] <= 0:
@@ -75,8 +75,7 @@ def _subgradient(z: FloatArray, times: FloatArray) -> FloatArray:
     slowest = times[:, ::-1]  # column n is T_(N-n)
     last = (slowest * work_until(z)).argmax(axis=1)
     by_work = np.bincount(last, weights=slowest[np.arange(len(times)), last], minlength=len(z)) / len(times)
-    gradient: FloatArray = np.arange(1, len(z) + 1) * np.cumsum(by_work[::-1])[::-1]
-    return gradient
+    return by_coordinates(by_work)
 
 
 def project(point: FloatArray, total: float = 1.0) -> FloatArray:

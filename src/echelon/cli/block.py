@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 from json import loads as parse_json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from echelon import checks
-from echelon.blocks import METHODS, LayerCosts, LayerLevels, Partition, baselines, optimise_layers
-from echelon.cli.console import out, print_json, print_table, show
+from echelon.blocks import METHODS, LayerCosts, LayerLevels, Partition, baselines, is_continuous, optimise_layers
+from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson
 from echelon.delays import Delay, ShiftedExponential, task_laws
 from echelon.errors import ArgumentError
@@ -39,8 +39,15 @@ def block(
         typer.Option(
             metavar="|".join(METHODS),
             help="How to find the partition: exact (certified), subgradient or lp (from draws, any workers), t or f "
-            "(the paper's closed forms). exact where all workers are alike, else lp.",
+            "(the paper's closed forms). exact where all workers are alike and their law has a continuous distribution "
+            "function, else lp.",
             show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the time that the exact method may leave to gain; 1e-5 by default.", show_default=False
         ),
     ] = None,
     layers: Annotated[
@@ -58,16 +65,28 @@ def block(
     law, count = _law(file, workers, rate, shift)
     unit = checks.number("work", work, above=0) / count
     if layers is not None:
-        if method is not None:
-            raise ArgumentError(f"method: {method!r} is not allowed with --layers; their levels are found by a search")
+        for name, value in (("method", method), ("tolerance", tolerance)):
+            if value is not None:
+                raise ArgumentError(
+                    f"{name}: {value!r} is not allowed with --layers; their levels are found by a search"
+                )
         whole = unit * checks.whole("coordinates", coordinates, least=1)
         _tell_layers(optimise_layers(count, read_layer_costs(layers), law, whole), json)
         return
     alike = isinstance(law, Delay)
-    chosen = checks.one_of("method", method or ("exact" if alike else "lp"), METHODS)
+    known = isinstance(law, Delay) and is_continuous(law)
+    chosen = checks.one_of("method", method or ("exact" if known else "lp"), METHODS)
     if not alike and chosen not in _FOR_ALL_LAWS:
         raise ArgumentError(f"method: {chosen!r} needs workers that are all alike; use {' or '.join(_FOR_ALL_LAWS)}")
-    found = METHODS[chosen](count, coordinates, law, unit)
+    if tolerance is not None and chosen != "exact":
+        raise ArgumentError(
+            f"tolerance: {tolerance!r} is not allowed with the method {chosen}; only exact keeps to one"
+        )
+    options: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
+    with progress("searching partitions") as tick:
+        if chosen == "lp":
+            options["progress"] = tick
+        found = METHODS[chosen](count, coordinates, law, unit, **options)
     others = baselines(count, coordinates, law, unit) if isinstance(law, Delay) else {}
     if json:
         print_json(
@@ -77,6 +96,8 @@ def block(
                 "certificate": found.certificate,
                 "baselines": {name: partition.expected for name, partition in others.items()},
                 "method": found.method,
+                "gap": found.gap,
+                "converged": found.converged,
             }
         )
         return
@@ -143,3 +164,8 @@ def _show(found: Partition, others: dict[str, Partition]) -> None:
         out.print(f"No partition is quicker by more than {100 * found.certificate:.2g} %.")
     else:
         out.print(f"Sampled; standard error {found.error:.3g}. How far it is from the best is not known.")
+    if not found.converged:
+        assert found.gap is not None
+        out.print(
+            f"The search stopped early: on its draws another partition may be quicker by {100 * found.gap:.2g} %."
+        )

@@ -73,6 +73,10 @@ class Delay(ABC):
         """Return the times at which some of these sums has positive probability (jumps of `sums`)."""
         return np.empty(0)
 
+    def kinks(self, counts: range) -> FloatArray:
+        """Return the times, 0 aside, at which some of these sums is continuous but not smooth (kinks of `sums`)."""
+        return np.empty(0)
+
     def begin(self, seeds: int, rng: Generator) -> Any:
         """Return what `advance` must remember of `seeds` independent workers before their first round."""
         return None

@@ -83,3 +83,7 @@ class RoundPace(Delay):
     def atoms(self, counts: range) -> FloatArray:
         """Return the multiples of the pace's atoms."""
         return np.outer(self.base.atoms(range(1, 2)), np.arange(max(counts.start, 1), counts.stop)).ravel()
+
+    def kinks(self, counts: range) -> FloatArray:
+        """Return the multiples of the pace's kinks."""
+        return np.outer(self.base.kinks(range(1, 2)), np.arange(max(counts.start, 1), counts.stop)).ravel()

@@ -90,3 +90,8 @@ class Straggler(Delay):
         """Return the atoms of healthy and of slow sums."""
         healthy = self.base.atoms(counts)
         return np.concatenate([healthy, healthy * self.slowdown])
+
+    def kinks(self, counts: range) -> FloatArray:
+        """Return the kinks of healthy and of slow sums."""
+        healthy = self.base.kinks(counts)
+        return np.concatenate([healthy, healthy * self.slowdown])

@@ -13,7 +13,7 @@ from echelon.papers.stream_workers import example2
 from echelon.prediction import predict_jobs
 from echelon.schemes import any_k, split_rows
 from echelon.simulation import Interval, SimulatedJobs, simulate_jobs
-from echelon.theory import lower_bound, queued_bound
+from echelon.theory import paper_bound, queued_bound
 
 SEEDS = 200
 JOBS = 1000
@@ -47,7 +47,7 @@ def _example2(folder: Path, seed: int) -> list[Claim]:
         delay = seen[rule].delay
         rows.append([rule, " ".join(map(str, split.counts)), exact[rule], delay.mean, delay.low, delay.high])
     write_csv(folder / "example2.csv", ["split", "rows", "exact", "simulated", "low", "high"], rows)
-    bound = lower_bound(profile.speeds, job.critical, job.iterations)
+    bound = paper_bound(profile.speeds, job.critical, job.iterations)
     queued = queued_bound(job.arrivals, bound)
     single = {rule: result.delays.mean(axis=1) for rule, result in seen.items()}
     _draw_example2(folder, single, exact, bound, queued)

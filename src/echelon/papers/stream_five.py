@@ -25,7 +25,7 @@ from echelon.seeds import generators
 from echelon.simulation import Interval, SimulatedJobs, simulate_jobs, simulate_law
 from echelon.stream import Stream, read_record
 from echelon.stream.recorded import Timeline, record_timeline
-from echelon.theory import lower_bound, metric, queued_bound
+from echelon.theory import metric, paper_bound, queued_bound
 
 DRAWS = 20
 SEEDS = 100
@@ -182,7 +182,7 @@ def figure4(folder: Path, seed: int) -> list[Claim]:
     both = [_point(profile, float(omega), seed) for omega in OMEGAS]
     points = [point for point, _ in both]
     single = both[int(np.flatnonzero(OMEGAS == 1.06)[0])][1]
-    bound = lower_bound(profile.speeds, profile.workload.critical, profile.workload.iterations)
+    bound = paper_bound(profile.speeds, profile.workload.critical, profile.workload.iterations)
     queued = queued_bound(profile.workload.arrivals, bound)
     columns = ["omega", "optimal", "optimal_low", "optimal_high", "uniform", "uniform_low", "uniform_high",
                "optimal_exact", "uniform_exact", "unpurged", "bound", "bound_queued"]  # fmt: skip
@@ -216,7 +216,7 @@ def figure4(folder: Path, seed: int) -> list[Claim]:
 
 def _figure4_claims(points: list[_Point], profile: Profile, seed: int) -> list[Claim]:
     def bound(some: Profile) -> float:
-        return lower_bound(some.speeds, some.workload.critical, some.workload.iterations)
+        return paper_bound(some.speeds, some.workload.critical, some.workload.iterations)
 
     reached = _over_draws(
         strong_five, lambda some: min(_delay(some, "theorem2", w) for w in (1.06, 1.2, 1.5)) / bound(some)

@@ -1,6 +1,6 @@
-"""Exact predictions: the law of an iteration, the queue, the paper's bounds."""
+"""Exact predictions: the law of an iteration, the queue, bounds."""
 
-from echelon.theory.bounds import lower_bound, metric, mismatch, queued_bound
+from echelon.theory.bounds import LowerBound, busy_law, lower_bound, metric, mismatch, paper_bound, queued_bound
 from echelon.theory.deadline import dip_deadline_time
 from echelon.theory.exact import exact_law
 from echelon.theory.iteration import iteration_cdf, iteration_law
@@ -20,9 +20,9 @@ from echelon.theory.split_score import SplitScore
 from echelon.theory.tabulated import TabulatedCdf
 
 __all__ = [
-    "QueueDelay", "SplitScore", "TabulatedCdf", "dip_deadline_time", "dip_time", "exact_law",
+    "LowerBound", "QueueDelay", "SplitScore", "TabulatedCdf", "busy_law", "dip_deadline_time", "dip_time", "exact_law",
     "idip_bound_fails_from", "idip_time", "idip_time_bound", "idip_time_corrected_bound",
-    "iteration_cdf", "iteration_law", "kingman", "lower_bound", "metric", "mismatch", "optimal_load",
+    "iteration_cdf", "iteration_law", "kingman", "lower_bound", "metric", "mismatch", "optimal_load", "paper_bound",
     "pollaczek_khinchine", "polynomial_time", "queue_delay", "queued_bound", "rounds_needed", "service_moments",
     "uncoded_time",
 ]  # fmt: skip

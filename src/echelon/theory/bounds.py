@@ -1,11 +1,19 @@
-"""The paper's yardsticks: the metric that Theorem 2 levels, its mismatch (10), and the lower bound (9)."""
+"""Yardsticks: the metric that Theorem 2 levels, its mismatch (10), the paper's bound (9), and a bound that holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from echelon import checks
-from echelon.arrays import FloatArray, IntArray
+from echelon.arrays import ComplexArray, FloatArray, IntArray
+from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Speeds
-from echelon.theory.queue import queue_delay
+from echelon.theory.iteration import Convolution, TaskSums, cuts_of
+from echelon.theory.queue import queue_delay, service_moments
+from echelon.theory.tabulated import TabulatedCdf
+
+_BLOCK = 1 << 21  # numbers held at once in a convolution
 
 
 def metric(speeds: Speeds, counts: IntArray | FloatArray, gamma: float = 1.0) -> FloatArray:
@@ -35,12 +43,13 @@ def mismatch(metrics: FloatArray) -> float:
     return float(np.var(metrics)) if len(metrics) else 0.0
 
 
-def lower_bound(speeds: Speeds, critical: int, iterations: int) -> float:
-    """Return I (K / sum 1/E[T_p] + mean c_p): all workers as one that is never idle (stream, (9)).
+def paper_bound(speeds: Speeds, critical: int, iterations: int) -> float:
+    """Return I (K / sum 1/E[T_p] + mean c_p), the paper's bound on the service time of a job (stream, (9)).
 
-    It has no queue in it and is not a bound in general: an idle worker with a long link raises it (note 6).
+    It has no queue in it and is not a bound in general: a split may do without a worker whose long link raises the
+    mean, and tasks that vary more than exponential ones may end sooner (note 6). `lower_bound` holds.
 
-    >>> lower_bound(Speeds(np.array([1.0, 1.0]), np.ones(2), np.array([0.1, 0.3])), 10, 2)
+    >>> paper_bound(Speeds(np.array([1.0, 1.0]), np.ones(2), np.array([0.1, 0.3])), 10, 2)
     10.4
     """
     checks.whole("critical", critical, least=1)
@@ -51,3 +60,76 @@ def lower_bound(speeds: Speeds, critical: int, iterations: int) -> float:
 def queued_bound(arrivals: Arrivals, bound: float) -> float:
     """Return the delay of a queue whose service always takes the bound; inf where it is unstable (note 6)."""
     return queue_delay(arrivals, bound, bound**2).mean
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """What no split of any number of rows gets below: the mean service time of a job, and its mean delay."""
+
+    service: float
+    delay: float
+
+
+def lower_bound(
+    laws: Sequence[TaskSums], links: FloatArray, critical: int, iterations: int, arrivals: Arrivals
+) -> LowerBound:
+    """Return what a job takes where no worker ever runs out of rows (see `busy_law`), alone and in its queue.
+
+    An iteration of any split on these workers, or on some of them, takes at least as long in every draw, and so does
+    the sum of all iterations of a job. The delay of a job in a queue served in order never falls when services take
+    longer. So both means are bounds. The delay is that of Pollaczek and Khinchine for Poisson arrivals; for others no
+    formula is exact, and a job takes its own service at least. It is inf where no split keeps the queue stable.
+
+    >>> from echelon.delays import Exponential
+    >>> bound = lower_bound([Exponential(rate=1.0)] * 2, np.zeros(2), 1, 1, Arrivals.poisson(1.0))
+    >>> round(bound.service, 6), round(bound.delay, 6)  # M/M/1 with rates 1 and 2
+    (0.5, 1.0)
+    """
+    law = busy_law(laws, links, critical)
+    # less what quadrature may have added
+    service, second = service_moments(law.mean - law.error, law.second - law.second_error, iterations)
+    queue = queue_delay(arrivals, service, second)
+    return LowerBound(service, queue.mean if queue.exact or not queue.stable else service)
+
+
+def busy_law(laws: Sequence[TaskSums], links: FloatArray, critical: int) -> TabulatedCdf:
+    """Return the law of the time until `critical` results are there, of workers that never run out of rows.
+
+    N_p(t), the results of worker p by t, is the greatest k with c_p + T_1 + … + T_k <= t. A split gives the worker
+    kappa_p rows, maybe none, so that min(kappa_p, N_p(t)) <= N_p(t) of them are there at t. Hence an iteration, over
+    once these sum to K (to more, without purging), ends no sooner than the first t with sum_p N_p(t) >= K, in
+    every draw: whatever the split, the redundancy, the laws and the links. A further worker makes no bound larger.
+    P(sum_p N_p(t) <= K - 1) is the lower part of a convolution.
+
+    >>> from echelon.delays import Deterministic
+    >>> busy_law([Deterministic(time=1.0)] * 2, np.array([0.0, 2.5]), 4).quantile(0.5).tolist()  # 1, 2, 3 and 3.5
+    3.5
+    """
+    links = np.asarray(links, dtype=np.float64)
+    if not len(laws) or len(laws) != len(links):
+        raise ArgumentError(f"links: {len(links)} given; must be one per law, {len(laws)}")
+    checks.whole("critical", critical, least=1)
+    cuts = [link + cuts_of(law, range(1, critical + 1)) for law, link in zip(laws, links, strict=True)]
+    # the worker that would be the first to deliver everything alone
+    first = min(range(len(laws)), key=lambda p: float(links[p] + critical * laws[p].mean))
+    return TabulatedCdf(
+        lambda times: _busy_cdf(laws, links, critical, times),
+        start=float(links[first] + critical * laws[first].mean),
+        cuts=np.concatenate(cuts),
+        decay=float(laws[first].std ** 2 / laws[first].mean + laws[first].mean),
+    )
+
+
+def _busy_cdf(laws: Sequence[TaskSums], links: FloatArray, critical: int, times: FloatArray) -> FloatArray:
+    fold = Convolution(critical - 1)
+    values = np.empty(len(times))
+    step = max(1, _BLOCK // fold.length)
+    for at in range(0, len(times), step):
+        some = times[at : at + step]
+        product: ComplexArray = np.ones((len(some), fold.bins), dtype=np.complex128)
+        for law, link in zip(laws, links, strict=True):
+            reached = law.sums(range(critical + 1), some - link)  # P(N >= k), k = 0 … K
+            reached[:, 0] = 1.0
+            product *= fold.transform(np.maximum(reached[:, :-1] - reached[:, 1:], 0.0))
+        values[at : at + step] = 1 - fold.at_most(product, fold.spare)
+    return values

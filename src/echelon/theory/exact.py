@@ -14,7 +14,7 @@ from echelon.arrays import FloatArray
 from echelon.can import PLAIN, Can, Rules
 from echelon.errors import NoClosedForm
 from echelon.plan import Plan
-from echelon.theory.iteration import TaskSums, iteration_law
+from echelon.theory.iteration import TaskSums, cuts_of, iteration_law
 from echelon.theory.tabulated import TabulatedCdf
 
 
@@ -82,9 +82,9 @@ def exact_law(
 
     start = max(float(links[p] + reach[p][-1] * laws[p].mean) for p in active)
     decay = max(float(reach[p][-1] * (laws[p].std ** 2 / laws[p].mean + laws[p].mean)) for p in active)
-    jumps = [links[p] + _jumps(laws[p], reach[p]) for p in active]
+    cuts = [links[p] + _cuts(laws[p], reach[p]) for p in active]
     cdf = recovered if purge else all_sent
-    return TabulatedCdf(cdf, start=start, jumps=np.concatenate([*jumps, links[active]]), decay=decay)
+    return TabulatedCdf(cdf, start=start, cuts=np.concatenate(cuts), decay=decay)
 
 
 def can(plan: Plan, laws: Sequence[PacedSums], rules: Rules = PLAIN) -> Can:
@@ -151,7 +151,7 @@ def _advance(left: FloatArray, sent: FloatArray, steps: list[int]) -> FloatArray
     return after
 
 
-def _jumps(law: PacedSums, reach: FloatArray) -> FloatArray:
+def _cuts(law: PacedSums, reach: FloatArray) -> FloatArray:
     if not law.one_pace:
-        return law.atoms(range(int(reach[0]), int(reach[-1]) + 1))
-    return np.outer(law.atoms(range(1, 2)), reach).ravel()
+        return cuts_of(law, range(int(reach[0]), int(reach[-1]) + 1))
+    return np.outer(cuts_of(law, range(1, 2)), reach).ravel()

@@ -36,6 +36,14 @@ class TaskSums(Protocol):
     def atoms(self, counts: range) -> FloatArray:
         """Return the jumps of `sums`."""
 
+    def kinks(self, counts: range) -> FloatArray:
+        """Return the kinks of `sums`."""
+
+
+def cuts_of(law: TaskSums, counts: range) -> FloatArray:
+    """Return where some sum of these counts of tasks jumps or has a kink; at 0 each of them has one."""
+    return np.concatenate([[0.0], law.atoms(counts), law.kinks(counts)])
+
 
 def missing_pmf(law: TaskSums, link: float, count: int, times: FloatArray, spare: int) -> FloatArray:
     """Return P(worker misses j of its `count` rows at t), shape (times, spare + 1), for j = 0 … spare.
@@ -137,10 +145,10 @@ def iteration_law(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray,
     links, counts = _checked(laws, links, counts, critical)
     spare = int(counts.sum()) - critical
     active = np.flatnonzero(counts).tolist()
-    jumps = [links[p] + laws[p].atoms(range(max(int(counts[p]) - spare, 1), int(counts[p]) + 1)) for p in active]
-    # before its link delay a worker can't have sent anything: a kink of the CDF
-    cuts = np.concatenate([*jumps, links[active]])
+    cuts = [links[p] + cuts_of(laws[p], range(max(int(counts[p]) - spare, 1), int(counts[p]) + 1)) for p in active]
     start = float(max(links[p] + counts[p] * laws[p].mean for p in active))
     # a gamma tail falls by e over std^2 / mean; slow rounds and shifts keep within that, too
     decay = float(max(laws[p].std ** 2 / laws[p].mean + laws[p].mean for p in active))
-    return TabulatedCdf(lambda times: _cdf(laws, links, counts, critical, times), start=start, jumps=cuts, decay=decay)
+    return TabulatedCdf(
+        lambda times: _cdf(laws, links, counts, critical, times), start=start, cuts=np.concatenate(cuts), decay=decay
+    )

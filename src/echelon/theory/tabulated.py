@@ -1,7 +1,7 @@
 """A distribution function known only by evaluation, tabulated until its integrals are known to a stated error.
 
-The range is cut into panels at every jump; each panel carries values at Chebyshev points and is halved until
-its last coefficients vanish, so smooth stretches cost little and kinks are closed in on.
+The range is cut into panels at every jump and kink that is known; each panel carries values at Chebyshev points and is
+halved until its last coefficients vanish, so smooth stretches cost little and kinks that nobody named are closed in on.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ _FINE = 96  # linear pieces a panel in the table that samples
 _SLACK = 1e-11  # stop when a panel adds less than this to the mean, as a share of the range
 _ROUGH = 1e-7  # … and is nowhere further off than about this
 _TAIL = 1e-11  # ignore what lies beyond this probability at either end
+_OUTMOST = 1e-9  # quantiles nearer to 0 or 1 are not told: rounding in the CDF is not far below
 _MANY = 2000  # panels of one size; more of them mean noise, not shape
 _INSIDE = 1e-10  # end points are taken so far inside a panel, in halves of it: a jump may sit on the edge
 
@@ -44,14 +45,14 @@ def _rules() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
 
 
 class TabulatedCdf:
-    """The law of a non-negative time, from its CDF ``cdf(times)`` and the places of its `jumps`.
+    """The law of a non-negative time, from its CDF ``cdf(times)`` and the `cuts`, the places of its jumps and kinks.
 
     `start` is any time of the right size: the search for the range begins there. `decay` is a time over which
     the far tail falls notably, for the error that ignoring it makes.
 
     >>> law = TabulatedCdf(lambda t: 1 - np.exp(-t), start=1.0)
-    >>> round(law.mean, 8), round(law.second, 8)
-    (1.0, 2.0)
+    >>> round(law.mean, 8), round(law.second, 8), law.quantile(0.5).round(8).tolist()
+    (1.0, 2.0, 0.69314718)
     """
 
     def __init__(
@@ -59,13 +60,13 @@ class TabulatedCdf:
         cdf: Callable[[FloatArray], FloatArray],
         *,
         start: float,
-        jumps: FloatArray | None = None,
+        cuts: FloatArray | None = None,
         decay: float = 0.0,
     ) -> None:
         self._cdf = cdf
         low, high = self._range(start)
-        cuts = np.empty(0) if jumps is None else np.unique(jumps)
-        inner = cuts[(cuts > low) & (cuts < high)]
+        places = np.empty(0) if cuts is None else np.asarray(cuts, dtype=np.float64)
+        inner = places[(places > low) & (places < high)]
         edges = np.unique(np.concatenate([np.linspace(low, high, 9), inner]))
         self._left, self._right, self._values, rest = self._refine(edges[:-1], edges[1:])
         # beyond the range P(T > t) is at most _TAIL and falls within `decay`; below it P(T <= t) is that small
@@ -135,6 +136,30 @@ class TabulatedCdf:
     def support(self) -> tuple[float, float]:
         """Times between which all but 1e-11 of the probability lies."""
         return float(self._left[0]), float(self._right[-1])
+
+    def quantile(self, p: float | FloatArray) -> FloatArray:
+        """Return the least times t with P(T <= t) >= p, of the shape of `p`; 1e-9 <= p <= 1 - 1e-9.
+
+        A jump is returned as the cut that it was given as. Elsewhere the CDF is bisected until a time is known to 1e-13
+        of itself, or to what the CDF is wrong by over the density there, if that is more.
+        """
+        wanted = np.asarray(p, dtype=np.float64)
+        if not ((wanted >= _OUTMOST) & (wanted <= 1 - _OUTMOST)).all():
+            raise ArgumentError(f"p: {p!r} is not allowed; must be from {_OUTMOST:g} to 1 - {_OUTMOST:g}")
+        flat = wanted.ravel()
+        # values just inside the ends of each panel: between those of one panel lies its inside, else the next edge
+        ends = np.maximum.accumulate(self._values[:, [0, -1]].ravel())
+        at = np.minimum(np.searchsorted(ends, flat), len(ends) - 1)
+        panel, inside = at // 2, at % 2 == 1
+        high = np.where(inside, self._right[panel], self._left[panel])
+        low = np.where(inside, self._left[panel], high)
+        while (left := np.flatnonzero(high - low > 1e-13 * high)).size:
+            middle = (low[left] + high[left]) / 2
+            reached = self._cdf(middle) >= flat[left]
+            high[left] = np.where(reached, middle, high[left])
+            low[left] = np.where(reached, low[left], middle)
+        times: FloatArray = high.reshape(wanted.shape)
+        return times
 
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
