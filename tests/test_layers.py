@@ -27,7 +27,7 @@ LAYERS = [
     {"splits", "theory", "codes", "delays", "estimate"},
     {"plan", "profile_toml"},
     {"profile"},
-    {"linalg", "seeds", "trees", "closing"},
+    {"linalg", "seeds", "trees", "closing", "spec"},
     {"checks"},
     {"arrays"},
     {"errors"},

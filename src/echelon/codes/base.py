@@ -85,6 +85,13 @@ class Code:
         held: BoolArray = self.matrix != 0
         return held
 
+    @cached_property
+    def further(self) -> float:
+        """Parts to compute for a row right after the one before it, on average over all rows but the first."""
+        if self.precoded or self.rows == 1:
+            return 1.0
+        return float(np.count_nonzero(self.support[1:] & ~self.support[:-1])) / (self.rows - 1)
+
     def cost(self, row: int, after: int | None = None) -> int:
         """Return the parts to compute for a row, alone or right `after` another one of the same lane.
 
