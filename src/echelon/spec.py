@@ -17,8 +17,10 @@ from echelon import checks
 from echelon.errors import ArgumentError
 
 WORDS = {"true": True, "false": False, "none": None}
-SPELT = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "none"}
-LIST = "a list such as [1,2]"
+SPELT = {  # kinds of values that can be written
+    bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list such as [1,2]",
+    NoneType: "none",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,13 @@ class Spec:
 
     def _value(self, key: str, text: str, annotation: Any) -> Any:
         value = _literal(text)
-        kinds = list(_kinds(annotation))
+        kinds = list(dict.fromkeys(_kinds(annotation)))
         if any(_is(value, kind) for kind in kinds):
             return value
         if str in kinds:
             return text
-        said = [LIST if kind is list else SPELT[kind] for kind in kinds if kind is list or kind in SPELT]
-        if not any(kind is list or kind in SPELT for kind in kinds if kind is not NoneType):
+        said = [SPELT[kind] for kind in kinds if kind in SPELT]
+        if not set(kinds) & SPELT.keys() - {NoneType}:
             raise ArgumentError(f"{self.what}: {key} is not allowed; it can't be written as a text")
         raise ArgumentError(f"{self.what}: {key}={text} is not allowed; must be {', or '.join(said)}")
 
@@ -107,7 +109,7 @@ def shown_arguments(function: Callable[..., Any], *, without: Collection[str] = 
 
 
 def _shown(default: Any) -> str:
-    return next((word for word, value in WORDS.items() if value is default), str(default))
+    return next((word for word, value in WORDS.items() if value is default), str(default) or "''")
 
 
 def _pieces(text: str) -> Iterator[str]:
