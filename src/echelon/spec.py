@@ -152,4 +152,3 @@ def _is(value: Any, kind: Any) -> bool:
     if kind in (int, float):
         return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
     return kind in SPELT and isinstance(value, kind)
-

@@ -63,4 +63,3 @@ ClusterSpec = Annotated[
         help="Where the workers are; what its class takes may follow, as in ray:address=HOST:PORT.",
     ),
 ]
-

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from echelon import checks
 from echelon.cli.choices import cluster_spec, started_cluster
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson, ClusterSpec

@@ -73,7 +73,7 @@ def run(
     """Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.
 
     With --cluster virtual and a profile, workers take the times that it says, in virtual seconds: nobody waits for
-    them, and two runs with one seed are the same. --code protects all jobs, as --code cyclic:load=3 does, whose rows are
+    them, and two runs with one seed are the same. --code cyclic:load=3 protects all jobs by that code, whose rows are
     still shared out by speed. Ends with exit code 1 if a job failed.
     """
     where = cluster_spec(cluster)

@@ -39,7 +39,7 @@ def simulate(
 ) -> None:
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.
 
-    By default an iteration ends with any K of the rows that the split hands out. --scheme and --code run any other plan:
+    By default an iteration ends with any K of the rows that the split hands out. Others by --scheme and --code:
     --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds.
     """
     profile = profile_with(file, law)

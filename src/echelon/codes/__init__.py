@@ -53,8 +53,8 @@ __all__ = [
 def named_code(text: str, *, parts: int, rows: int, critical: int, rng: Generator) -> Code:
     """Return a registered code by its name and arguments, ``NAME:KEY=VALUE,…``; what a round needs fills in the rest.
 
-    parts: pieces of the data, for a family that has no rule of its own for them. rows: coded combinations. critical: how
-    many of them are to be enough, from which the load of a row follows where the rows are those given here.
+    parts: pieces of the data. rows: coded combinations. critical: how many of them are to be enough; the load of a row
+    follows from it, where the text gives neither.
 
     >>> import numpy as np
     >>> code = named_code("cyclic", parts=12, rows=12, critical=10, rng=np.random.default_rng(1))

@@ -198,7 +198,8 @@ class Pacing:
         """Return when the code is recovered if every task took its mean: the first of a lane costs more than others."""
         lane = np.repeat(at, counts)
         place = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
-        arrivals = self._link[lane] + self._mean[lane] * (code.cost(0) + code.further * place)
+        alone, after = code.mean_costs
+        arrivals = self._link[lane] + self._mean[lane] * (alone + after * place)
         if code.counting:
             return float(np.partition(arrivals, code.threshold - 1)[code.threshold - 1])
         watch = tracker(code)
