@@ -1,7 +1,7 @@
 """The plan of a round: slots that must be recovered, and lanes of tasks, one lane a worker.
 
 A slot is recovered when `threshold` distinct rows of it have arrived; the round ends when every slot is, unless the
-plan has an `Ending` of its own.
+plan has an ending of its own (`echelon.endings`).
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
+from echelon.endings import Ending
 from echelon.errors import ArgumentError
 
 
@@ -54,7 +55,6 @@ class Task:
 
 
 AHEAD = 1 << 20  # slots are numbered from here on that are the next job's: work ahead, for idle workers
-TIES = 1e-9  # share by which a wait for stragglers is longer than it says: what comes at its very end counts
 
 
 def is_ahead(slot: int) -> bool:
@@ -65,30 +65,6 @@ def is_ahead(slot: int) -> bool:
 def stopped_as(slot: int) -> int:
     """Return the number by which a slot is stopped: its own, or `AHEAD` for all of the next job's."""
     return min(slot, AHEAD)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """When a round ends that leaves some of its slots to later rounds (sequential, sections 2.1 and 3).
-
-    due: slots that must be recovered.
-    limits: pairs of lanes and a number: at most so many of these lanes may be left undone.
-    tolerance: mu; the round goes on until 1 + mu times what the first lane took that was done.
-
-    It ends earlier where nothing is left to wait for: every lane is done. A lane is done when each of its rows has
-    arrived or belongs to a slot that is recovered.
-    """
-
-    due: tuple[int, ...] = ()
-    limits: tuple[tuple[tuple[int, ...], int], ...] = ()
-    tolerance: float = 0.0
-
-    def __post_init__(self) -> None:
-        checks.number("tolerance", self.tolerance, least=0)
-        for lanes, most in self.limits:
-            checks.whole("limits", most, least=0)
-            for lane in lanes:
-                checks.whole("limits", lane, least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,19 +124,14 @@ class Plan:
                     raise ArgumentError(f"{name}: {task} is not allowed; there is no such slot or row")
                 checks.number(f"{name}: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
-        for s in range(len(self.slots)) if ending is None else self._checked_due(ending):
+        if ending is not None:
+            ending.check(slots=len(self.slots), lanes=len(self.lanes))
+        for s in range(len(self.slots)) if ending is None else ending.due:
             slot, rows = self.slots[s], planned[s]
             if len(rows) < slot.threshold and not rows & set(slot.alone):
                 raise ArgumentError(
                     f"slots[{s}]: {len(rows)} planned rows are not allowed; must reach threshold {slot.threshold}"
                 )
-
-    def _checked_due(self, ending: Ending) -> tuple[int, ...]:
-        for slot in ending.due:
-            checks.whole("ending: due", slot, least=0, most=len(self.slots) - 1)
-        for lane in (lane for lanes, _ in ending.limits for lane in lanes):
-            checks.whole("ending: limits", lane, least=0, most=len(self.lanes) - 1)
-        return ending.due
 
     @cached_property
     def counts(self) -> IntArray:

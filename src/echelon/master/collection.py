@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from echelon.codes import Code, CountTracker, Tracker, tracker
+from echelon.endings import EndRule, Row
 from echelon.master.actions import Assign
-from echelon.master.ending import EndRule, Row
 from echelon.plan import Plan, Task
 from echelon.schemes.coded_plan import lane_tasks
 
@@ -25,7 +25,7 @@ class Collection:
         self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0, came: Iterable[Row] = ()
     ) -> None:
         self.round, self.plan, self.codes, self.start = round, plan, codes, start
-        self.rule = None if plan.ending is None else EndRule(plan, start)
+        self.rule = _rule(plan, start)
         self.sent: dict[int, tuple[float, float]] = {}
         self.costs: dict[tuple[int, int, int], float] = {}  # of what was given, by worker, slot and row
         lanes = [{task.slot for task in lane} for lane in plan.lanes]
@@ -121,18 +121,16 @@ class Collection:
         """Return whether the round has what it must have, and nothing is left to wait for."""
         if self.rule is None:
             return all(self.recovered)
-        coming = any(not self.recovered[slot] for lane in self.pending.values() for slot, _ in lane)
-        return self.rule.over(self.recovered, coming)
+        return self.rule.over(self.recovered, (at for lane in self.pending.values() for at in lane))
 
     def settle(self, slot: int, now: float) -> bool:
         """Take note that a slot is recovered; return whether some still work on it and may stop.
 
-        Lanes that were planned to serve several slots go on as they were planned.
+        Lanes that were planned to serve several slots go on as they were planned, and all do where the ending says so.
         """
         self.recovered[slot] = True
-        if self.rule is not None:
-            self.rule.settled(slot, now)
-        if slot in self._mixed:
+        may_stop = self.rule is None or self.rule.settled(slot, now)
+        if slot in self._mixed or not may_stop:
             return False
         working = False
         for worker, lane in self.pending.items():
@@ -170,7 +168,7 @@ class Collection:
         lanes = [] if self.rule is None else self.rule.lacking(held)
         wanted = [self._task(at) for at in lanes]
         held = held.union(lanes)
-        for slot in range(len(self.recovered)) if self.rule is None else self.rule.ending.due:
+        for slot in range(len(self.recovered)) if self.rule is None else self.rule.due:
             if self.recovered[slot]:
                 continue
             trial = self.trackers[slot].copy()
@@ -243,3 +241,10 @@ class Collection:
             load[chosen] += task.cost
             extra.setdefault(chosen, []).append(task)
         return [self.give(worker, extra[worker]) for worker in extra]
+
+
+def _rule(plan: Plan, start: float) -> EndRule | None:
+    """Return what says when a round is over; None where it is over when every slot is recovered."""
+    if plan.ending is None:
+        return None
+    return plan.ending.rule([{(task.slot, task.row) for task in lane} for lane in plan.lanes], start)

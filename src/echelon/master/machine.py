@@ -214,7 +214,7 @@ class Master:
             if not self.workers.keys() >= set(event.workers):  # some were lost while the plan was made
                 actions += self._mend(collection)
             actions += collection.pull(self.workers)
-        return [*actions, self._timer(event.time), *recover]
+        return [*actions, self._timer(event.time), *self._ripen(collection, event.time), *recover]
 
     def _timer(self, now: float) -> SetTimer:
         return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 6), self.round, self.attempt)
@@ -254,15 +254,16 @@ class Master:
         return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
 
     def _wait_or_end(self, collection: Collection, now: float) -> list[Action]:
-        """End a round that has all it waits for, or have the clock end one that has what it must have.
+        """End a round that has all it waits for, or have the clock end one that has what it must have."""
+        return self._end_round() if collection.over() else self._ripen(collection, now)
+
+    def _ripen(self, collection: Collection, now: float) -> list[Action]:
+        """Have the clock end a round that has what it must have, as soon as it is known when.
 
         It is always the clock, even if the time has come: what arrives at the same moment counts, too.
         """
         rule = collection.rule
-        assert rule is not None
-        if collection.over():
-            return self._end_round()
-        if self.ripening or rule.ripe_at is None or not rule.met(collection.recovered):
+        if rule is None or self.ripening or rule.ripe_at is None or not rule.met(collection.recovered):
             return []
         self.ripening = True
         return [SetTimer(max(rule.ripe_at, now), self.round, self.attempt)]
@@ -351,7 +352,10 @@ class Master:
         if self.moved:
             self.moved = False
             return [self._timer(event.time)]
+        overdue = self.collection.overdue()
+        if rule is not None and not overdue and rule.met(self.collection.recovered):
+            return self._end_round()  # what it waits for is lost, and it can do without
         self.attempt += 1
         stops = self._all_hands()
-        again = self.collection.share(self.collection.overdue(), self.workers, afresh=True)
+        again = self.collection.share(overdue, self.workers, afresh=True)
         return [*stops, *again, *self.collection.pull(self.workers), self._timer(event.time)]

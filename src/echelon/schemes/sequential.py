@@ -14,6 +14,7 @@ import numpy as np
 from echelon import checks
 from echelon.codes import ProductCode, khatri_rao, polynomial
 from echelon.codes.products import basis_values, plain_first
+from echelon.endings import WAITING
 from echelon.errors import ArgumentError
 from echelon.seeds import place_generator
 from echelon.stragglers import StragglerModel
@@ -33,6 +34,8 @@ class Sequential:
     spread: lambda; what is missing of the due product is given to every worker in shares of 1/lambda (DIP).
     model: which workers may straggle when; then the due product needs no more than one mini-task a worker (IDIP).
     tolerance: mu; how much longer than the fastest worker the others are waited for.
+    waiting: whose time that is, a name of `endings.WAITING`. "due": the first worker of whom nothing more is needed, so
+        that most rounds end with the due product. "fastest", the paper's rule: the first that returned all its results.
     basis: what coded factors are made of; see `code`. seed: of its random numbers.
     """
 
@@ -44,6 +47,7 @@ class Sequential:
     spread: int = 1
     model: StragglerModel | None = None
     tolerance: float = 0.0
+    waiting: str = "due"
     basis: str = ""
     seed: int = field(default=1, repr=False)
 
@@ -54,6 +58,7 @@ class Sequential:
         checks.whole("delay", self.delay, least=0, most=MOST_DELAY)
         checks.whole("spread", self.spread, least=1, most=self.workers)
         checks.number("tolerance", self.tolerance, least=0)
+        checks.one_of("waiting", self.waiting, WAITING)
         checks.whole("seed", self.seed, least=0)
         if not self.basis:
             object.__setattr__(self, "basis", "khatri_rao" if self.z == 1 else "roots")
@@ -135,6 +140,7 @@ def diagonal_interleaved(
     z: int = 1,
     spread: int = 1,
     tolerance: float = 0.0,
+    waiting: str = "due",
     basis: str = "",
     seed: int = 1,
 ) -> Sequential:
@@ -143,11 +149,22 @@ def diagonal_interleaved(
     In round t each worker gets one mini-task of each of the products t, …, t - T + 1 that are not finished, and
     ceil(missing / lambda) of product t - T (sequential, Algorithm 1 and note 2).
 
+    Differs from paper: by default a round ends with the due product; ``waiting="fastest"`` is the paper's rule (note 4).
+
     >>> diagonal_interleaved(4, x=2, y=3, delay=3).threshold
     6
     """
     return Sequential(
-        workers=workers, x=x, y=y, z=z, delay=delay, spread=spread, tolerance=tolerance, basis=basis, seed=seed
+        workers=workers,
+        x=x,
+        y=y,
+        z=z,
+        delay=delay,
+        spread=spread,
+        tolerance=tolerance,
+        waiting=waiting,
+        basis=basis,
+        seed=seed,
     )
 
 
@@ -158,6 +175,7 @@ def improved_diagonal_interleaved(
     x: int | None = None,
     y: int | None = None,
     tolerance: float = 0.0,
+    waiting: str = "due",
     basis: str = "",
     seed: int = 1,
 ) -> Sequential:
@@ -184,7 +202,15 @@ def improved_diagonal_interleaved(
     if x is None or y is None:
         x, y = near_square(workers * model.window - model.most)
     return Sequential(
-        workers=workers, x=x, y=y, delay=model.window - 1, model=model, tolerance=tolerance, basis=basis, seed=seed
+        workers=workers,
+        x=x,
+        y=y,
+        delay=model.window - 1,
+        model=model,
+        tolerance=tolerance,
+        waiting=waiting,
+        basis=basis,
+        seed=seed,
     )
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from echelon.arrays import BoolArray
+from echelon.endings import WAITING, LaneEnding
 from echelon.errors import ArgumentError
-from echelon.plan import Ending, Plan, Slot, Task
+from echelon.plan import Plan, Slot, Task
 from echelon.schemes.sequential import Sequential
 
 
@@ -24,7 +25,7 @@ class RoundPlan(Plan):
     products: tuple[int, ...]
 
     def __init__(
-        self, products: Sequence[int], slots: Sequence[Slot], lanes: Sequence[Sequence[Task]], ending: Ending
+        self, products: Sequence[int], slots: Sequence[Slot], lanes: Sequence[Sequence[Task]], ending: LaneEnding
     ) -> None:
         super().__init__(slots, lanes, ending=ending)
         object.__setattr__(self, "products", tuple(products))
@@ -103,7 +104,7 @@ class Window:
         ]
         due = tuple(slot for slot, known in enumerate(self._open) if known.age == self.scheme.delay)
         limits = () if self.scheme.model is None else self.scheme.model.limits(self.history)
-        ending = Ending(due=due, limits=limits, tolerance=self.scheme.tolerance)
+        ending = WAITING[self.scheme.waiting](due=due, limits=limits, tolerance=self.scheme.tolerance)
         self._plan = RoundPlan(self.products, slots, lanes, ending)
         return self._plan
 

@@ -2,19 +2,20 @@
 
 In every round all workers have mini-tasks of the same products, so that counts of results tell everything: when each
 product is recovered, when the round may end, and how many results of it came by then. The rules are those of the
-master (`plan.Ending`); a test holds both to the same times.
+master (`endings.Due` and `endings.Fastest`); a test holds both to the same times.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray
-from echelon.delays import Delay, per_worker
+from echelon.can import Can
+from echelon.delays import Delay, Deterministic, Trace, per_worker
+from echelon.endings import TIES
 from echelon.errors import ArgumentError
-from echelon.plan import TIES
 from echelon.schemes import Sequential
 from echelon.seeds import place_generator
 from echelon.stragglers import Arbitrary, StragglerModel
@@ -51,6 +52,23 @@ class ChainResult:
         return float(self.times.std(ddof=1) / len(self.times) ** 0.5) if len(self.times) > 1 else float("nan")
 
 
+def can(scheme: Sequential, laws: Sequence[Delay]) -> Can:
+    """Return whether chains of a scheme can be simulated under laws, one per worker; if not, it says why.
+
+    >>> from echelon.delays import Exponential
+    >>> from echelon.schemes import uncoded_products
+    >>> can(uncoded_products(2), [Exponential(rate=1.0)]).why_not
+    'it is for 2 workers, and there are laws for 1'
+    """
+    if not isinstance(scheme, Sequential):
+        return Can(f"{type(scheme).__name__} is no scheme for a chain of products; plans are for simulate_rounds")
+    if scheme.waiting not in _WAITS:
+        return Can(f"it knows the rounds of {', '.join(_WAITS)}, and not those that wait by {scheme.waiting!r}")
+    if len(laws) != scheme.workers:
+        return Can(f"it is for {scheme.workers} workers, and there are laws for {len(laws)}")
+    return Can()
+
+
 def simulate_chain(
     scheme: Sequential,
     law: Delay | Sequence[Delay] | None = None,
@@ -81,13 +99,16 @@ def simulate_chain(
     runs = checks.whole("seeds", seeds, least=1, most=10**6)
     if (law is None) == (paces is None):
         raise ArgumentError("law, paces: one of them must be given, and not both")
+    laws = [] if law is None else per_worker(law, scheme.workers, "law")
+    answer = can(scheme, laws or [Deterministic(time=1.0)] * scheme.workers)
+    if not answer:
+        raise ArgumentError(f"scheme: {scheme!r} is not allowed; {answer.why_not}")
     if paces is not None:
         given = _checked_paces(paces, rounds, scheme.workers)
         runs = len(given)
-        times: Iterator[FloatArray] = (given[:, t, :, None] for t in range(rounds))
+        times: _Draws | _Paces = _Paces(given)
     else:
-        assert law is not None
-        times = _drawn(per_worker(law, scheme.workers, "law"), scheme, rounds, runs, seed)
+        times = _Draws(laws, runs, rounds, scheme.delay + scheme.due_tasks(scheme.threshold), seed)
     late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
     if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
         raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one a worker")
@@ -118,24 +139,74 @@ def _checked_paces(paces: FloatArray, rounds: int, workers: int) -> FloatArray:
     return values
 
 
-def _drawn(laws: list[Delay], scheme: Sequential, rounds: int, runs: int, seed: int) -> Iterator[FloatArray]:
-    """Yield the times of all tasks of a round, shape (seeds, workers, tasks)."""
-    tasks = scheme.delay + scheme.due_tasks(scheme.threshold)
-    rngs = [place_generator(seed, place) for place in range(len(laws))]
-    memories = [law.begin(runs, rng) for law, rng in zip(laws, rngs, strict=True)]
-    chunk = max(1, _NUMBERS // (runs * tasks * len(laws)))
-    for first in range(0, rounds, chunk):
-        count = min(chunk, rounds - first)
-        drawn = np.empty((len(laws), runs, count, tasks))
-        for place, (law, rng) in enumerate(zip(laws, rngs, strict=True)):
-            drawn[place], memories[place] = law.advance(memories[place], (runs, count, tasks), rng)
-        for t in range(count):
-            yield drawn[:, :, t].transpose(1, 0, 2)
+class _Paces:
+    """One time per worker and round, for all its tasks."""
+
+    def __init__(self, paces: FloatArray) -> None:
+        self._paces = paces
+
+    def of_round(self, t: int, counts: IntArray) -> FloatArray:
+        """Return the times of a round, shape (seeds, workers, 1)."""
+        return self._paces[:, t, :, None]
 
 
-def _run(
-    scheme: Sequential, costs: FloatArray, times: Iterator[FloatArray], late: FloatArray, runs: int
-) -> ChainResult:  # fmt: skip
+class _Draws:
+    """Times of tasks by law, drawn in chunks of rounds: the j-th of a worker is for the j-th task of its lane.
+
+    What a round does not need is dropped, as in virtual time; a recorded trace goes on from task to task instead.
+    """
+
+    def __init__(self, laws: Sequence[Delay], runs: int, rounds: int, tasks: int, seed: int) -> None:
+        self._laws, self._runs, self._rounds, self._tasks = laws, runs, rounds, tasks
+        self._rngs = [place_generator(seed, place) for place in range(len(laws))]
+        self._memories = [law.begin(runs, rng) for law, rng in zip(laws, self._rngs, strict=True)]
+        self._replayed = [place for place, law in enumerate(laws) if isinstance(law, Trace)]
+        self._chunk = max(1, min(rounds, _NUMBERS // (runs * tasks * len(laws))))
+        self._drawn = np.empty((len(laws), runs, self._chunk, tasks))
+
+    def of_round(self, t: int, counts: IntArray) -> FloatArray:
+        """Return the times of a round, shape (seeds, workers, tasks); counts: tasks of each lane, by seed."""
+        at = t % self._chunk
+        if at == 0:
+            self._draw(min(self._chunk, self._rounds - t))
+        for place in self._replayed:
+            self._replay(place, counts, self._drawn[place, :, at])
+        return self._drawn[:, :, at].transpose(1, 0, 2)
+
+    def _draw(self, rounds: int) -> None:
+        size = (self._runs, rounds, self._tasks)
+        for place, (law, rng) in enumerate(zip(self._laws, self._rngs, strict=True)):
+            if place not in self._replayed:
+                self._drawn[place, :, :rounds], self._memories[place] = law.advance(self._memories[place], size, rng)
+
+    def _replay(self, place: int, counts: IntArray, times: FloatArray) -> None:
+        memory = self._memories[place]
+        for count in np.unique(counts):
+            some = np.flatnonzero(counts == count)
+            found, memory[some] = self._laws[place].advance(memory[some], (len(some), 1, count), self._rngs[place])
+            times[some, :count] = found[:, 0]
+
+
+def _wait_due(needed: FloatArray, whole: FloatArray, patience: float) -> FloatArray:
+    """Return until when rounds of `endings.Due` wait, apart from what is due."""
+    wait: FloatArray = np.minimum(patience * needed.min(axis=1), needed.max(axis=1))
+    return wait
+
+
+def _wait_fastest(needed: FloatArray, whole: FloatArray, patience: float) -> FloatArray:
+    """Return until when rounds of `endings.Fastest` wait, apart from what is due."""
+    wait: FloatArray = patience * whole.min(axis=1)
+    return wait
+
+
+# from when nothing more of a lane is needed and when all of it came, both of shape (seeds, workers), and 1 + mu
+_WAITS: dict[str, Callable[[FloatArray, FloatArray, float], FloatArray]] = {
+    "due": _wait_due,
+    "fastest": _wait_fastest,
+}
+
+
+def _run(scheme: Sequential, costs: FloatArray, times: _Draws | _Paces, late: FloatArray, runs: int) -> ChainResult:
     delay, most = scheme.delay, scheme.due_tasks(scheme.threshold)
     products, rounds = len(costs), len(costs) + delay
     # ages of tasks in a lane: the newest product first, and several tasks of the one that is due
@@ -145,7 +216,7 @@ def _run(
     finished = np.zeros((runs, products), dtype=np.int64)
     patience = (1 + scheme.tolerance) * (1 + TIES) if scheme.tolerance else 1.0
     waits = None if scheme.model is None else _Waits(scheme.model, runs, scheme.workers)
-    for t, drawn in zip(range(rounds), times, strict=False):
+    for t in range(rounds):
         missing = np.concatenate(
             [np.full((runs, 1), scheme.threshold if t < products else 0), missing[:, :-1]], axis=1
         )  # fmt: skip
@@ -154,16 +225,20 @@ def _run(
         due = np.arange(most) < np.ceil(missing[:, delay:] / (scheme.spread if waits is None else 1))
         there[:, delay:] &= due if waits is None else due[:, :1]
         work = there * window[ages]
+        drawn = times.of_round(t, there.sum(axis=1))
+        if drawn.shape[2] > 1 and not there.all():  # the j-th time is for the j-th task that is there
+            drawn = np.take_along_axis(drawn, np.maximum(np.cumsum(there, axis=1) - 1, 0)[:, None], axis=2)
         arrivals = late[:, None] + np.cumsum(work[:, None] * drawn, axis=2)
+        whole = arrivals[:, :, -1] * there.any(axis=1, keepdims=True)  # tasks that are not there take no time
         arrivals[~np.broadcast_to(there[:, None], arrivals.shape)] = np.inf  # no such task
         recovered = _recovered(arrivals, missing, delay)
-        # a lane is done when each of its results came or is not needed any more
+        # nothing more of a lane is needed when each of its results came, or is of a product that is recovered
         needed = np.minimum(arrivals, recovered[:, ages][:, None])
         lanes = np.where(there[:, None], needed, 0.0).max(axis=2)
         must = recovered[:, delay]
         if waits is not None:
             must = np.maximum(must, waits.until(lanes))
-        end = np.maximum(must, np.minimum(patience * lanes.min(axis=1), lanes.max(axis=1)))
+        end = np.maximum(must, _WAITS[scheme.waiting](lanes, whole, patience))
         durations[:, t], loads[:, t] = end, work.sum(axis=1)
         came = (arrivals <= end[:, None, None]).sum(axis=1)
         left = missing.copy()

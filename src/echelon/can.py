@@ -1,0 +1,38 @@
+"""What an evaluator answers when it is asked whether it can do something: yes, or no with the reason in words.
+
+A plan under a law has one meaning: what the master does in virtual time. Everything that evaluates a plan in another
+way has a function ``can(plan, laws, rules)``, and refuses what it can't do.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Can:
+    """Whether something can be evaluated: true, unless there is a reason why not.
+
+    >>> bool(Can()), bool(Can("it has a pool"))
+    (True, False)
+    """
+
+    why_not: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.why_not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How the rounds of a plan are run, besides what the plan says.
+
+    purge: whether the rest of a round that is over is dropped; otherwise all of it is waited for.
+    lend: whether workers of recovered slots repeat what others have still to do.
+    overlap: whether workers without a task begin the next job.
+    """
+
+    purge: bool = True
+    lend: bool = False
+    overlap: bool = False
+
+
+PLAIN = Rules()

@@ -1,0 +1,33 @@
+"""When rounds end that leave slots to later rounds, one ending per file. A new one is one file and one line.
+
+A plan without an ending ends its round when every slot is recovered.
+"""
+
+from importlib import import_module
+
+from echelon.endings.base import TIES, Ending, EndRule, Lane, Row
+from echelon.endings.due import Due
+from echelon.endings.fastest import Fastest
+from echelon.endings.lanes import LaneEnding
+
+
+def _ending(path: str) -> type[Ending]:
+    """Return an ending by its file and its class, so that one line below is all that a new one needs."""
+    module, name = path.split(".")
+    found: type[Ending] = getattr(import_module(f"echelon.endings.{module}"), name)
+    return found
+
+
+ENDINGS: dict[str, type[Ending]] = {
+    "due": _ending("due.Due"),
+    "fastest": _ending("fastest.Fastest"),
+}
+
+# those that a chain of products may have: they wait in proportion to what the quickest worker took
+WAITING: dict[str, type[LaneEnding]] = {
+    name: ending for name, ending in ENDINGS.items() if issubclass(ending, LaneEnding)
+}  # fmt: skip
+
+__all__ = [
+    "ENDINGS", "TIES", "WAITING", "Due", "EndRule", "Ending", "Fastest", "Lane", "LaneEnding", "Row",
+]  # fmt: skip

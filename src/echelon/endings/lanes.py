@@ -1,0 +1,93 @@
+"""What the endings of chains of products share: due slots, lanes that may be left undone, a wait for stragglers.
+
+They differ in whose time is waited for (sequential, sections 2.1 and 3); one file each.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from echelon import checks
+from echelon.endings.base import TIES, Ending, EndRule, Lane, Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneEnding(Ending):
+    """An ending that waits for the due slots, and for others in proportion to what the quickest worker took.
+
+    limits: pairs of lanes and a number: at most this many of these lanes may be left undone. A lane is done when each
+        of its rows has arrived or belongs to a slot that is recovered.
+    tolerance: mu; the round goes on until 1 + mu times what the quickest worker took.
+    """
+
+    limits: tuple[tuple[tuple[int, ...], int], ...] = ()
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.number("tolerance", self.tolerance, least=0)
+        for lanes, most in self.limits:
+            checks.whole("limits", most, least=0)
+            for lane in lanes:
+                checks.whole("limits", lane, least=0)
+
+    def check(self, *, slots: int, lanes: int) -> None:
+        """Refuse to be the ending of a plan without the slots and lanes that it names."""
+        super().check(slots=slots, lanes=lanes)
+        for lane in (lane for some, _ in self.limits for lane in some):
+            checks.whole("ending: limits", lane, least=0, most=lanes - 1)
+
+    def wait(self, start: float, now: float) -> float:
+        """Return until when the others are waited for, where the quickest worker is done now."""
+        mu = self.tolerance
+        return now if mu == 0 else start + (1 + mu) * (1 + TIES) * (now - start)
+
+
+class Lanes:
+    """The rows that each lane still lacks."""
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self.left = [set(rows) for rows in lanes]
+        self._of: dict[Row, list[int]] = {}
+        for i, rows in enumerate(self.left):
+            for row in rows:
+                self._of.setdefault(row, []).append(i)
+
+    def strike(self, row: Row) -> bool:
+        """Strike out a row; return whether a lane lacks nothing from now on."""
+        lanes = self._of.pop(row, ())
+        for lane in lanes:
+            self.left[lane].discard(row)
+        return any(not self.left[lane] for lane in lanes)
+
+    def of_slot(self, slot: int) -> list[Row]:
+        """Return the rows of a slot that are lacked."""
+        return [row for row in self._of if row[0] == slot]
+
+
+class LaneRule(EndRule):
+    """What the lanes of one round still need, and which of them must be done."""
+
+    def __init__(self, ending: LaneEnding, lanes: Sequence[Lane], start: float) -> None:
+        self.ending, self.due, self.start = ending, ending.due, start
+        self.needed = Lanes(lanes)
+
+    def met(self, recovered: Sequence[bool]) -> bool:
+        """Return whether the due slots are recovered, and few enough lanes are undone."""
+        return all(recovered[slot] for slot in self.due) and all(
+            sum(bool(self.needed.left[lane]) for lane in lanes) <= most for lanes, most in self.ending.limits
+        )
+
+    def lacking(self, held: Collection[Row]) -> list[Row]:
+        """Return rows that must be given out so that few enough lanes are left undone, and not all of them."""
+        coming, left = set(held), self.needed.left
+        wanted: dict[Row, None] = {}
+        for lanes, most in (*self.ending.limits, (range(len(left)), len(left) - 1)):
+            missing = sorted((left[lane] - coming for lane in lanes), key=len)
+            lost = [rows for rows in missing if rows]
+            for rows in lost[: max(0, len(lost) - most)]:
+                wanted |= dict.fromkeys(sorted(rows))
+        return list(wanted)
+
+    def ripen(self, now: float) -> None:
+        """Take note that a worker is done, in the sense of this rule; the first says how long the wait is."""
+        if self.ripe_at is None:
+            self.ripe_at = self.ending.wait(self.start, now)
