@@ -52,8 +52,12 @@ CASES = {
         GUIDE, 0, 2, "schemes", "SCHEMES: dict[str, Callable[..., Plan]] = {\n", "tests/schemes/test_conformance.py", 8,
         (f"simulate four.toml --scheme buddies {QUICK}", "plan four.toml --scheme buddies --json"),
     ),
+    "majority": Case(
+        CONTRIBUTING, 4, 5, "endings", "ENDINGS: dict[str, type[Ending]] = {\n", "tests/endings/test_conformance.py", 8,
+        ("simulate four.toml --scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=majority --seeds 2 --jobs 5 --json",),
+    ),
     "pinned": Case(
-        CONTRIBUTING, 4, 5, "clusters", "CLUSTERS: dict[str, Kind] = {\n",
+        CONTRIBUTING, 6, 7, "clusters", "CLUSTERS: dict[str, Kind] = {\n",
         "tests/clusters/test_conformance.py tests/clusters/test_loaded.py", 40,
         ("run examples/jobs/page_rank.py:job --cluster pinned --workers 2 --json",),
     ),

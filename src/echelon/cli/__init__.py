@@ -21,7 +21,7 @@ COMMANDS = {
         "echelon simulate examples/example2.toml --jobs 300 --scheme gradient_coding:load=2",
     ),
     "schemes": (
-        "List all schemes, codes, laws and clusters, each with its arguments and one line on what it is.",
+        "List all schemes, endings, codes, laws and clusters, each with its arguments and one line on what it is.",
         "echelon schemes --json",
     ),
     "tune": (

@@ -1,4 +1,4 @@
-"""`echelon schemes`: all codes, schemes, laws and clusters, by the names that other commands take."""
+"""`echelon schemes`: all schemes, endings, codes, laws and clusters, by the names that other commands take."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,8 @@ from echelon.spec import shown_arguments
 
 REGISTRIES = [  # title, module, registry
     ("Schemes: --scheme NAME:KEY=VALUE,… of plan and simulate", "echelon.schemes", "SCHEMES"),
-    ("Schemes for chains of products: MatmulStream", "echelon.schemes", "CHAINS"),
+    ("Schemes for chains of products: --scheme of simulate; MatmulStream", "echelon.schemes", "CHAINS"),
+    ("Endings of rounds: waiting=NAME of a chain of products", "echelon.endings", "ENDINGS"),
     ("Codes: --code NAME:KEY=VALUE,… of plan, simulate and run", "echelon.codes", "CODES"),
     ("Laws of task times: --law NAME:KEY=VALUE,… of plan, simulate, tune and run", "echelon.delays", "DELAYS"),
     ("Clusters: --cluster NAME:KEY=VALUE,… of run and profile", "echelon.clusters", "CLUSTERS"),
@@ -23,7 +24,7 @@ _TOLD = ("mean", "std", "rng", *USUAL)  # arguments that other options or the pr
 
 
 def schemes(json: AsJson = False) -> None:
-    """List all schemes, codes, laws and clusters, each with its arguments and one line on what it is."""
+    """List all schemes, endings, codes, laws and clusters, each with its arguments and one line on what it is."""
     found = [(title, key, entries(module, key)) for title, module, key in REGISTRIES]
     if json:
         print_json({key.lower(): {name: _said(entry) for name, entry in some.items()} for _, key, some in found})

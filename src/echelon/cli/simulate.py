@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from echelon.cli.chains import chain_report, is_chain, show_chain
 from echelon.cli.choices import chosen_plan, profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
@@ -19,7 +20,7 @@ def simulate(
     code: OwnCode = None,
     split: Rule = "theorem2",
     tasks: Tasks = None,
-    jobs: Annotated[int, typer.Option(help="Jobs counted a seed.")] = 1000,
+    jobs: Annotated[int, typer.Option(help="Jobs counted a seed; products of a chain.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Independent streams.")] = 200,
     seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
     warmup: Annotated[int, typer.Option(help="Jobs run first in each stream, and not counted.")] = 0,
@@ -40,9 +41,18 @@ def simulate(
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.
 
     By default an iteration ends with any K of the rows that the split hands out. Others by --scheme and --code:
-    --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds.
+    --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds. Of a chain of
+    products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest) it says what one takes, with no queue.
     """
     profile = profile_with(file, law)
+    if is_chain(scheme):
+        given = {"--code": code, "--tasks": tasks, "--warmup": warmup, "--no-purge": no_purge, "--overlap": overlap}
+        _refuse(given | {"--quick": quick}, "a chain of products")
+        assert scheme is not None
+        with progress("simulating") as tick:
+            said = chain_report(scheme, profile, products=jobs, seeds=seeds, seed=seed, progress=tick)
+        print_json(said) if json else show_chain(said)
+        return
     plan = chosen_plan(profile, scheme=scheme, code=code, rule=split, tasks=tasks, purge=not no_purge, seed=seed)
     if quick and overlap:
         raise ArgumentError(
@@ -71,6 +81,13 @@ def simulate(
             f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "
             f"{show(profile.workload.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
         )
+
+
+def _refuse(given: dict[str, Any], beside: str) -> None:
+    """Refuse options that make no sense beside something else."""
+    for name, value in given.items():
+        if value:
+            raise ArgumentError(f"{name}: not allowed for {beside}")
 
 
 def simulate_report(seen: SimulatedJobs) -> dict[str, Any]:
