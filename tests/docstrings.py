@@ -1,4 +1,4 @@
-"""What functions return in the examples of their docstrings: subjects of conformance tests, which every entry brings."""
+"""What functions return in the examples of their docstrings: subjects for tests of all entries of a registry."""
 
 import doctest
 from functools import wraps

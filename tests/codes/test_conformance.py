@@ -78,7 +78,7 @@ LARGE = {
 for name in [name for name in CODES if name not in SMALL]:  # a new family: with the codes that its docstring makes
     shown = examples_of(CODES[name])
     SMALL[name] = [lambda code=code: code for code in shown]
-    LARGE |= {name: lambda code=code: code for code in shown[:1]}
+    LARGE.update((name, make) for make in SMALL[name][:1])
 KNOWN = {name: make() for name, make in LARGE.items()}
 ANY_NOISE = 1e8  # what is promised of a set is that it recovers the target; how noisily is another matter
 DECODERS = {name: Decoder(code, limit=ANY_NOISE) for name, code in KNOWN.items()}

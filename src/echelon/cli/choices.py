@@ -70,6 +70,11 @@ def chosen_plan(
     if "counts" in taken:
         known["counts"] = _counts(profile, made, rule, tasks, purge)
     plan: Plan = spec.call(function, **known)
+    if len(plan.lanes) != len(profile.workers):
+        raise ArgumentError(
+            f"scheme: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one per worker of the "
+            "profile"
+        )
     return plan
 
 

@@ -30,6 +30,14 @@ def scheme_report(plan: Plan, profile: Profile, *, purge: bool) -> dict[str, Any
     }
 
 
+def unit_of_work(profile: Profile) -> str:
+    """Return what a part of a scheme is, in tasks of a profile: needed to compare schemes that cut data differently."""
+    return (
+        f"A part takes one task time of the profile, whose iterations are {profile.workload.critical} tasks: where a "
+        "scheme cuts the data into fewer parts, they are smaller iterations."
+    )
+
+
 def show_scheme(report: dict[str, Any], profile: Profile) -> None:
     """Print the report as tables."""
     chosen = " of ".join(text for text in (report["scheme"], report["code"]) if text is not None)
@@ -59,6 +67,7 @@ def show_scheme(report: dict[str, Any], profile: Profile) -> None:
             ["job delay, mean", show(report["delay"]) + error],
         ],
     )
+    out.print(unit_of_work(profile))
     if not report["stable"]:
         out.print(
             f"Unstable: a job needs {show(report['service_mean'])} s and one arrives every "

@@ -8,6 +8,7 @@ from echelon.cli.chains import chain_report, is_chain, show_chain
 from echelon.cli.choices import chosen_plan, profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
+from echelon.cli.scheme_report import unit_of_work
 from echelon.errors import ArgumentError
 from echelon.prediction import plan_law
 from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs
@@ -41,8 +42,8 @@ def simulate(
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.
 
     By default an iteration ends with any K of the rows that the split hands out. Others by --scheme and --code:
-    --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds. Of a chain of
-    products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest) it says what one takes, with no queue.
+    --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds. For a chain
+    of products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest): what one takes, without a queue.
     """
     profile = profile_with(file, law)
     if is_chain(scheme):
@@ -76,6 +77,8 @@ def simulate(
         print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
         return
     _show(seen, profile.names, plan.counts.tolist())
+    if scheme is not None or code is not None:
+        out.print(unit_of_work(profile))
     if seen.service.mean >= profile.workload.arrivals.mean:
         out.print(
             f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "

@@ -30,9 +30,9 @@ class IterativeJob(ABC):
         half of the digits of the numbers at hand.
 
     A subclass sets `parts`: they and the redundancy determine its code, unless it has one of its own (`own_code`), or
-    brings a `plan` with codes; `lend` then says whether workers of slots that are recovered may help those that lag. One
-    whose code recovers many values, and not one sum, is `stacked`; one that wants what each slot gives, and not their
-    sum, is `by_slot`.
+    brings a `plan` with codes; `lend` then says whether workers of slots that are recovered may help those that lag. A
+    job whose code recovers many values, and not one sum, is `stacked`; one that wants what each slot gives, and not
+    their sum, is `by_slot`.
     `move_cost` is what a part that is new to a worker costs it, in parts. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
