@@ -41,7 +41,8 @@ CASES = {
         (f"simulate four.toml --law weibull:shape=0.7 {QUICK}", "plan four.toml --law weibull:shape=0.7 --json"),
     ),
     "single_parity": Case(
-        CONTRIBUTING, 2, 3, "codes", "CODES: dict[str, Callable[..., Code]] = {\n", "tests/codes/test_conformance.py", 8,
+        CONTRIBUTING, 2, 3, "codes", "CODES: dict[str, Callable[..., Code]] = {\n",
+        "tests/codes/test_conformance.py", 8,
         (
             f"simulate four.toml --code single_parity {QUICK}",
             "plan four.toml --code single_parity:parts=30 --json",
@@ -54,7 +55,7 @@ CASES = {
     ),
     "majority": Case(
         CONTRIBUTING, 4, 5, "endings", "ENDINGS: dict[str, type[Ending]] = {\n", "tests/endings/test_conformance.py", 8,
-        ("simulate four.toml --scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=majority --seeds 2 --jobs 5 --json",),
+        (f"simulate four.toml --scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=majority {QUICK}",),
     ),
     "pinned": Case(
         CONTRIBUTING, 6, 7, "clusters", "CLUSTERS: dict[str, Kind] = {\n",

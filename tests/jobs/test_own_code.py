@@ -8,6 +8,7 @@ from echelon.clusters.faults import Faults, Slowdown
 from echelon.codes import Code, cyclic, fractional_repetition, mds, reed_solomon, uncoded
 from echelon.errors import ArgumentError
 from echelon.schemes import backups, multi_message, split_code
+from echelon.splits import theorem2
 from tests.stream.jobs import linear_job, linear_result, sum_job, sum_result
 
 LIMIT_S = 60.0
@@ -47,6 +48,22 @@ def test_a_product_protected_by_a_code_of_one_s_own_is_the_plain_product(cluster
 
 def rng():
     return np.random.default_rng(1)
+
+
+def test_rows_of_a_code_are_split_by_what_they_cost_in_a_lane():
+    """A cyclic code as before, by its first row; others by the mean of what rows cost, alone and one after another."""
+    speeds = unequal([1.0, 2.0, 3.0]).speeds
+    made = cyclic(rows=24, load=4, rng=rng())
+    assert made.mean_costs == (4.0, 1.0)
+    assert split_code(made, speeds).counts.tolist() == theorem2(speeds, 24, first=4.0).counts.tolist()
+    groups = fractional_repetition(rows=24, load=4)
+    alone = [groups.cost(row) for row in range(24)]
+    after = [groups.cost(row, after=row - 1) for row in range(1, 24)]
+    assert groups.mean_costs == (np.mean(alone), np.mean(after))
+    assert mds(parts=3, rows=5, rng=rng()).mean_costs == uncoded(parts=1).mean_costs == (1.0, 1.0)
+    same = fractional_repetition(rows=4, load=4)  # all rows are one: after the first, a lane costs next to nothing
+    assert same.mean_costs == (4.0, 0.0)
+    assert split_code(same, speeds).counts.sum() == 4
 
 
 class Lanes(ec.Observer):

@@ -3,6 +3,7 @@
 A scheme is tested from its line in the registry on, with the plans that the examples of its docstring make.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +13,17 @@ import echelon as ec
 from echelon.codes import cyclic, mds
 from echelon.delays import Exponential
 from echelon.plan import Plan
-from echelon.schemes import CHAINS, SCHEMES, any_k, backups, block_coordinate, coded_rows, multi_message, pull
+from echelon.schemes import (
+    CHAINS,
+    SCHEMES,
+    CodedPlan,
+    any_k,
+    backups,
+    block_coordinate,
+    coded_rows,
+    multi_message,
+    pull,
+)
 from echelon.simulation import RoundSampler
 from tests.docstrings import examples_of
 from tests.products.works import check, pairs
@@ -72,6 +83,20 @@ def test_the_crashes_of_these_runs_happen_and_are_heard_of():
         stream.submit(job).result()
     assert {place for _, place in incidents(6, 1)} >= set(seen.places)
     assert seen.places
+
+
+def test_data_that_is_encoded_wrongly_is_noticed():
+    """The check can fail: coded blocks that are 1 % off give another sum."""
+    plan = SCHEMES["lagrange"](workers=8, load=3)
+    (code,) = plan.codes
+    wrong = CodedPlan([replace(code, encoder=1.01 * code.encoder)], plan.lanes)
+    found = []
+    for made in (plan, wrong):
+        job, wanted = job_of(made, np.random.default_rng(SEED))
+        with ec.Stream("virtual", workers=8) as stream:
+            found.append(np.abs(stream.submit(job).result() - wanted).max())
+    assert found[0] < 1e-9
+    assert found[1] > 1e-3
 
 
 @pytest.mark.parametrize("faults", FAULTS)
