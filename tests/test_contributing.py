@@ -53,9 +53,9 @@ CASES = {
         GUIDE, 0, 2, "schemes", "SCHEMES: dict[str, Callable[..., Plan]] = {\n", "tests/schemes/test_conformance.py", 8,
         (f"simulate four.toml --scheme buddies {QUICK}", "plan four.toml --scheme buddies --json"),
     ),
-    "majority": Case(
-        CONTRIBUTING, 4, 5, "endings", "ENDINGS: dict[str, type[Ending]] = {\n", "tests/endings/test_conformance.py", 8,
-        (f"simulate four.toml --scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=majority {QUICK}",),
+    "grace": Case(
+        CONTRIBUTING, 4, 5, "endings", "ENDINGS: dict[str, type[Ending]] = {\n", "tests/endings", 15,
+        (f"simulate four.toml --scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=grace {QUICK}",),
     ),
     "pinned": Case(
         CONTRIBUTING, 6, 7, "clusters", "CLUSTERS: dict[str, Kind] = {\n",
@@ -72,7 +72,7 @@ def added(request, tmp_path):
     listings = re.findall(r"```python\n(.*?)```", case.page.read_text(encoding="utf-8"), re.DOTALL)
     source, line = listings[case.file], listings[case.line]
     assert line.count("\n") == 1
-    for part in ("src", "tests", "examples"):
+    for part in ("src", "tests", "examples", "bench"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     folder = tmp_path / "src" / "echelon" / case.folder
     (folder / f"{name}.py").write_text(source, encoding="utf-8")

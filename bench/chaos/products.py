@@ -24,6 +24,8 @@ SCHEMES: list[Sequential] = [
     diagonal_interleaved(3, x=2, y=3, delay=2),
     diagonal_interleaved(3, x=2, y=4, delay=2, spread=2, tolerance=0.2),
     improved_diagonal_interleaved(3, Arbitrary(count=2, window=3), x=2, y=3),
+    diagonal_interleaved(3, x=2, y=4, delay=2, tolerance=0.2, waiting="fastest"),
+    diagonal_interleaved(3, x=2, y=3, delay=0, waiting="fastest"),
 ]
 
 

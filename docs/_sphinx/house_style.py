@@ -27,8 +27,8 @@ _ARRAYS = {"float64": "FloatArray", "int64": "IntArray", "complex128": "ComplexA
 # the pages of the reference show these; an object has its page in the first that names it
 MODULES = (
     "stream", "jobs", "schemes", "codes", "delays", "splits", "theory", "simulation", "blocks", "products",
-    "stragglers", "clusters", "master", "torch", "sklearn", "operators", "profile", "plan", "prediction", "tune",
-    "optimise", "chain_search", "pool", "estimate", "files", "errors", "advice",
+    "stragglers", "clusters", "master", "torch", "sklearn", "operators", "profile", "plan", "endings", "prediction",
+    "tune", "optimise", "chain_search", "pool", "estimate", "files", "errors", "advice",
 )  # fmt: skip
 
 

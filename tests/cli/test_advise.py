@@ -70,6 +70,7 @@ def test_a_record_serves_as_well_as_a_profile(run, tmp_path):
         (["--bytes-of-state", "-1"], "bytes_of_state: -1.0 is not allowed"),
         (["--bytes-per-part", "nan"], "bytes_per_part: nan is not allowed"),
         (["--work", "product", "--delay-rounds", "-1"], "delay_rounds: -1 is not allowed"),
+        (["--work", "product", "--waiting", "never"], "waiting: 'never' is not allowed; must be one of due, fastest"),
     ],
 )
 def test_silly_arguments_are_one_clear_line(run, arguments, said):

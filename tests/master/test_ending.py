@@ -3,7 +3,7 @@
 import pytest
 
 from bench.chaos.invariants import Watcher
-from echelon.endings import TIES, Due
+from echelon.endings import TIES, Due, Fastest
 from echelon.errors import ArgumentError
 from echelon.master.actions import Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
 from echelon.master.events import Alarm, Joined, Lost, Planned, Received, Recovered, Refused, Submitted, Updated
@@ -298,6 +298,74 @@ def test_late_and_repeated_messages_change_nothing():
     assert got(watcher, 3.0, 0, (1, 0)) == [SetTimer(3.0, 1, 0)]
     watcher.handle(Alarm(3.0, 1, 0))
     assert got(watcher, 4.0, 1, (1, 1)) == []
+
+
+# the paper's rule: the fastest worker returns all its rows first
+
+
+def test_the_fastest_worker_returns_all_its_rows_though_some_are_needed_no_more():
+    """Worker 0 lacks a row of slot 1, which is recovered: by `Due` the round would end at 3."""
+    lanes = (((0, 0), (1, 0), (1, 1)), ((0, 1), (1, 2), (1, 3)))
+    for ending, actions in ((Due(due=(1,)), END), (Fastest(due=(1,)), [])):
+        watcher = started(plan(ending, lanes))
+        got(watcher, 3.0, 0, (0, 0), (1, 0))
+        got(watcher, 3.0, 1, (0, 1))
+        assert got(watcher, 3.0, 1, (1, 2)) == [Recover(1, 1, (0, 2))]
+        assert watcher.handle(Recovered(3.0, 1, 1)) == actions
+    assert got(watcher, 4.0, 1, (1, 3)) == [SetTimer(4.0, 1, 0)]
+    assert watcher.handle(Alarm(4.0, 1, 0)) == END
+
+
+def test_a_round_lasts_1_plus_mu_times_the_fastest_though_everybody_is_done():
+    """Section 2.1: "each round will thus have a duration of at least (1 + mu) tau"."""
+    watcher = started(plan(Fastest(tolerance=0.25), TWO, thresholds=(9, 9)))
+    assert got(watcher, 4.0, 0, *TWO[0]) == [SetTimer(waited(0.0, 5.0), 1, 0)]
+    assert got(watcher, 4.5, 1, *TWO[1]) == []
+    assert watcher.handle(Alarm(waited(0.0, 5.0), 1, 0)) == END
+
+
+def test_workers_are_not_stopped_while_their_rows_are_waited_for():
+    """One slot, recovered by the first two of four rows."""
+    lanes = (((0, 0), (0, 1)), ((0, 2), (0, 3)))
+    for ending, actions in ((Due(due=(0,)), END), (Fastest(due=(0,)), [])):
+        watcher = started(plan(ending, lanes, thresholds=(2,)))
+        got(watcher, 1.0, 0, (0, 0))
+        assert got(watcher, 1.0, 1, (0, 2)) == [Recover(1, 0, (0, 2))]
+        assert watcher.handle(Recovered(1.0, 1, 0)) == actions
+    assert got(watcher, 2.0, 0, (0, 1)) == [SetTimer(2.0, 1, 0)]
+
+
+def test_rows_of_a_recovered_slot_are_not_given_out_again_and_the_round_ends_without():
+    lanes = (((0, 0), (0, 1)), ((0, 2), (0, 3)))
+    watcher = started(plan(Fastest(due=(0,)), lanes, thresholds=(2,)))
+    got(watcher, 1.0, 0, (0, 0))
+    got(watcher, 1.0, 1, (0, 2))
+    assert watcher.handle(Recovered(1.0, 1, 0)) == []
+    assert watcher.handle(Lost(1.5, 0)) == []
+    assert watcher.handle(Lost(1.6, 1)) == END
+
+
+def test_silence_ends_a_round_that_can_do_without_what_is_lost():
+    """Both messages that a lane still lacks are lost on their way; nothing is left to give out again."""
+    lanes = (((0, 0), (0, 1)), ((0, 2), (0, 3)))
+    watcher = started(plan(Fastest(due=(0,)), lanes, thresholds=(2,)))
+    got(watcher, 1.0, 0, (0, 0))
+    got(watcher, 1.0, 1, (0, 2))
+    watcher.handle(Recovered(1.0, 1, 0))
+    assert watcher.handle(Alarm(10.0, 1, 0)) == [SetTimer(20.0, 1, 0)]  # something came since
+    assert watcher.handle(Alarm(20.0, 1, 0)) == END
+
+
+def test_who_straggled_is_told_by_what_is_needed_by_both_rules():
+    """Worker 1 lacks a row of slot 1 only, which is recovered: it is done, as far as a limit of none undone goes."""
+    lanes = (((0, 0), (1, 0), (1, 2)), ((0, 1), (1, 1)))
+    for ending in (Due(limits=(((0, 1), 0),)), Fastest(limits=(((0, 1), 0),))):
+        watcher = started(plan(ending, lanes, thresholds=(9, 2)))
+        got(watcher, 1.0, 1, (0, 1))
+        got(watcher, 2.0, 0, (0, 0), (1, 0))
+        assert got(watcher, 3.0, 0, (1, 2)) == [Recover(1, 1, (0, 2))]
+        ends = END if isinstance(ending, Due) else [SetTimer(3.0, 1, 0)]
+        assert watcher.handle(Recovered(3.0, 1, 1)) == ends
 
 
 @pytest.mark.parametrize(

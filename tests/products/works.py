@@ -24,6 +24,8 @@ SCHEMES = {
     "DIP, no delay": diagonal_interleaved(WORKERS, x=2, y=3, delay=0),
     "DIP, monomial": diagonal_interleaved(WORKERS, x=2, y=3, delay=1, spread=3, basis="monomial"),
     "z = 2": diagonal_interleaved(WORKERS, x=2, y=2, z=2, delay=2),
+    "DIP, fastest": diagonal_interleaved(WORKERS, x=2, y=4, delay=2, tolerance=0.2, waiting="fastest"),
+    "DIP, fastest, no delay": diagonal_interleaved(WORKERS, x=2, y=3, delay=0, waiting="fastest"),
     "IDIP": improved_diagonal_interleaved(WORKERS, Arbitrary(count=2, window=3), x=2, y=3),
     "IDIP, bursts": improved_diagonal_interleaved(WORKERS, Bursts(workers_at_once=1, length=2, window=3), x=1, y=7),
 }

@@ -7,18 +7,22 @@ import pytest
 
 from bench.chaos.world import faults as random_faults
 from echelon.clusters.faults import Crash, Faults, Partition, Raise
-from echelon.delays import Deterministic, Straggler
+from echelon.clusters.pace import Pace
+from echelon.delays import Delay, Deterministic, Straggler, Trace
+from echelon.endings import WAITING
 from echelon.errors import ArgumentError
 from echelon.jobs import RoundJob
 from echelon.jobs.hollow import HollowWork
 from echelon.schemes import (
     Window,
+    any_k,
     diagonal_interleaved,
     improved_diagonal_interleaved,
     polynomial_products,
     uncoded_products,
 )
-from echelon.simulation.chains import simulate_chain
+from echelon.seeds import place_generator
+from echelon.simulation.chains import can, simulate_chain
 from echelon.stragglers import Arbitrary, Bursts, waited
 from echelon.theory import dip_time, idip_time, polynomial_time, uncoded_time
 from tests.simulation.in_virtual_time import Log, WatchedStream, scripted
@@ -31,8 +35,17 @@ SCHEMES = {
     "DIP, lambda": diagonal_interleaved(4, x=3, y=3, delay=2, spread=2),
     "DIP, lambda, mu": diagonal_interleaved(4, x=3, y=3, delay=2, spread=2, tolerance=0.25),
     "DIP, no delay": diagonal_interleaved(3, x=2, y=2, delay=0, spread=2),
+    "DIP, fastest": diagonal_interleaved(4, x=4, y=4, delay=3, waiting="fastest"),
+    "DIP, fastest, mu": diagonal_interleaved(4, x=3, y=3, delay=2, spread=2, tolerance=0.25, waiting="fastest"),
+    "DIP, fastest, no delay": diagonal_interleaved(3, x=2, y=2, delay=0, spread=1, waiting="fastest"),
     "IDIP": improved_diagonal_interleaved(4, Arbitrary(count=8, window=4)),
     "IDIP, mu": improved_diagonal_interleaved(4, Arbitrary(count=8, window=4), tolerance=0.25),
+    "IDIP, fastest, mu": improved_diagonal_interleaved(
+        4, Arbitrary(count=6, window=3), tolerance=0.25, waiting="fastest"
+    ),
+    "IDIP, bursts, fastest": improved_diagonal_interleaved(
+        4, Bursts(workers_at_once=2, length=2, window=4), waiting="fastest"
+    ),
     "IDIP, few": improved_diagonal_interleaved(3, Arbitrary(count=1, window=3)),
     "IDIP, bursts": improved_diagonal_interleaved(4, Bursts(workers_at_once=2, length=2, window=4)),
     "IDIP, bursts, mu": improved_diagonal_interleaved(3, Bursts(workers_at_once=1, length=2, window=3), tolerance=0.25),
@@ -88,8 +101,11 @@ class Rounds(RoundJob):
 
 
 def in_virtual_time(scheme, paces, loads, links=None, **options):
+    """Run a chain by the master; paces: one per round and worker, or one per round, worker and task of its lane."""
+
     def times(place, round, i):
-        return paces[min(round, len(paces)) - 1, place]
+        pace = paces[min(round, len(paces)) - 1, place]
+        return pace[i] if pace.ndim else pace
 
     log, rounds = Log(), Rounds(scheme, loads)
     with WatchedStream(scripted(times, links or [0.0] * scheme.workers), observers=[log], **options) as stream:
@@ -124,6 +140,81 @@ def test_the_vectorised_simulator_takes_the_times_of_the_master(scheme, kind, li
         assert [rounds.finished[i] for i in range(40)] == found.finished[0].tolist()
 
 
+class Table(Delay):
+    """A law that has the same times for every seed, as a table says: rounds, and tasks of a lane."""
+
+    mean = std = 1.0
+
+    def __init__(self, times):
+        self._times = times
+
+    def begin(self, seeds, rng):
+        return 0
+
+    def advance(self, state, size, rng):
+        _seeds, rounds, tasks = size
+        return np.broadcast_to(self._times[state : state + rounds, :tasks], size), state + rounds
+
+    def sample(self, size, rng):
+        raise AssertionError("rounds are told apart")
+
+    @classmethod
+    def fit(cls, mean, std):
+        raise AssertionError("never asked")
+
+
+@BY_SCHEME
+def test_with_a_time_for_every_task_the_simulator_takes_the_times_of_the_master(scheme):
+    """The j-th time of a round is for the j-th task that a worker has in it, in both."""
+    tasks = scheme.delay + scheme.due_tasks(scheme.threshold)
+    drawn = np.random.default_rng(6).exponential(1.0, (30 + scheme.delay, scheme.workers, tasks))
+    laws = [Table(drawn[:, place]) for place in range(scheme.workers)]
+    found = simulate_chain(scheme, laws, products=30)
+    log, rounds = in_virtual_time(scheme, drawn, np.ones(30))
+    np.testing.assert_allclose(found.durations[0, : len(log.durations)], log.durations, rtol=1e-11, atol=1e-12)
+    assert [rounds.finished[i] for i in range(30)] == found.finished[0].tolist()
+
+
+@pytest.mark.parametrize("waiting", ["due", "fastest"])
+def test_a_recorded_trace_goes_on_from_task_to_task_as_in_virtual_time(waiting):
+    """What a round does not need is not used up: records of 97 and more times, over 30 rounds."""
+    scheme = diagonal_interleaved(3, x=2, y=3, delay=2, waiting=waiting)
+    rng = np.random.default_rng(8)
+    laws = [Trace(times=rng.exponential(1.0, 97 + place)) for place in range(3)]
+    found = simulate_chain(scheme, laws, products=30, seed=5)
+    log, rounds = Log(), Rounds(scheme, np.ones(30))
+    paces = [Pace(law, 0.0, place_generator(5, place)) for place, law in enumerate(laws)]
+    with WatchedStream(paces, observers=[log]) as stream:
+        stream.submit(rounds).result()
+    np.testing.assert_allclose(found.durations[0, : len(log.durations)], log.durations, rtol=1e-11)
+
+
+def test_ours_and_the_papers_rule_take_what_is_told_of_them():
+    """P = 4, xy = 16, T = 3, lambda = 1, delta = .3, alpha = 5: .375 and .578, at 99.9 %."""
+    for waiting, stated in (("due", 0.375262), ("fastest", 0.578309)):
+        scheme = diagonal_interleaved(4, x=4, y=4, delay=3, waiting=waiting)
+        found = simulate_chain(scheme, LAW, products=2000, seeds=40, seed=2)
+        means = found.durations[:, 6:2000].mean(axis=1)
+        assert abs(means.mean() - stated) < 3.29 * means.std(ddof=1) / 40**0.5
+
+
+def test_what_can_not_be_simulated_is_refused_in_words(monkeypatch):
+    scheme = diagonal_interleaved(2, x=1, y=3, delay=1)
+    assert can(scheme, [LAW, LAW])
+    assert can(any_k([1, 1], 1), [LAW, LAW]).why_not.startswith("Plan is no scheme for a chain of products")
+    assert can(scheme, [LAW]).why_not == "it is for 2 workers, and there are laws for 1"
+    monkeypatch.setitem(WAITING, "grace", WAITING["due"])
+    other = diagonal_interleaved(2, x=1, y=3, delay=1, waiting="grace")
+    assert can(other, [LAW, LAW]).why_not == (
+        "rounds of due, fastest can be simulated, and not those that wait by 'grace'"
+    )
+    with pytest.raises(ArgumentError, match=r"scheme: .* is not allowed; Plan is no scheme"):
+        simulate_chain(any_k([1, 1], 1), LAW, products=5)
+    for given in ({"law": LAW}, {"paces": np.ones((9, 2))}):
+        with pytest.raises(ArgumentError, match=r"scheme: .* is not allowed; rounds of due, fastest"):
+            simulate_chain(other, products=5, **given)
+
+
 @BY_SCHEME
 def test_every_product_is_there_in_time_whatever_the_stragglers_do(scheme):
     """Most patterns do not conform: the master waits, and no product takes more than delay + 1 rounds."""
@@ -152,7 +243,19 @@ def test_rounds_that_wait_leave_the_stragglers_that_the_patterns_say():
     assert same[full].mean() > 0.9  # a product that is there early lets some stragglers off
 
 
-@pytest.mark.parametrize("name", ["DIP", "DIP, lambda, mu", "IDIP", "IDIP, bursts, mu", "polynomial"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DIP",
+        "DIP, lambda, mu",
+        "DIP, fastest",
+        "DIP, fastest, no delay",
+        "IDIP",
+        "IDIP, bursts, mu",
+        "IDIP, fastest, mu",
+        "polynomial",
+    ],
+)
 def test_under_faults_every_product_is_found_and_every_promise_kept(name):
     """Crashes, partitions, slow spells, stops, lost, late and repeated messages; the watcher looks on."""
     scheme = SCHEMES[name]

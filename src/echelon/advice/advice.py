@@ -15,6 +15,7 @@ from echelon.advice.strategies import BASELINE, STRATEGIES
 from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker, task_laws
+from echelon.endings import WAITING
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
 
@@ -56,6 +57,7 @@ def advise(
     bytes_of_state: float = 0.0,
     bytes_per_part: float = 0.0,
     delay_rounds: int = 3,
+    waiting: str = "due",
     laws: Delay | Sequence[Delay] | None = None,
     seed: int = 1,
 ) -> Advice:
@@ -71,6 +73,8 @@ def advise(
     bytes_per_part: how large the data of a part is. From it follows how long it takes until the data is in place, a
         figure of its own (`Outcome.loading`): it is paid once. Products have none: their data comes with each.
     delay_rounds: of products: how many rounds one may take after its first.
+    waiting: of products: when rounds end, a name of `endings.WAITING`: with the product that is due, or with the
+        fastest worker, which is the paper's rule and was never quicker.
     laws: in place of those that the profile names.
 
     A task takes as many times a part's time as it costs in parts; of designs with as many chunks as workers, what its
@@ -95,12 +99,13 @@ def advise(
         part=checks.number("bytes_per_part", bytes_per_part, least=0),
     )
     checks.whole("delay_rounds", delay_rounds, least=0, most=20)
+    checks.one_of("waiting", waiting, WAITING)
     checks.whole("seed", seed, least=0)
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(profile.workers))
     if any(np.isinf(law.std) and np.isinf(law.mean) for law in chosen):
         raise ArgumentError("laws: a worker whose tasks have no finite mean can't be advised on")
     if work == "product":
-        outcomes = chains(profile, chosen, sizes, delay_rounds, seed)
+        outcomes = chains(profile, chosen, sizes, delay_rounds, waiting, seed)
         ranked = _simplest_first(outcomes, outcomes)
     else:
         ranked = _ranked(profile, work, sizes, chosen, seed)

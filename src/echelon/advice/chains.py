@@ -12,7 +12,7 @@ from echelon.advice.handling import MANY, Sizes
 from echelon.advice.outcome import Outcome, outcome
 from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
-from echelon.delays import Delay
+from echelon.delays import Delay, Trace
 from echelon.profile import Costs, Profile
 from echelon.schemes import (
     Sequential,
@@ -37,23 +37,24 @@ _NAMES = {
 
 
 def chains(
-    profile: Profile, laws: Sequence[Delay], sizes: Sizes, delay_rounds: int, seed: int
-) -> list[Outcome]:  # fmt: skip
+    profile: Profile, laws: Sequence[Delay], sizes: Sizes, delay_rounds: int, waiting: str, seed: int
+) -> list[Outcome]:
     """Return what to expect of each kind of scheme, best first; a product takes one worker `critical` parts.
 
     The schemes are a grid that is thinner for more workers; `optimise_chain` tries all of them. A message is a block of
-    the product, and decoding makes each block that was coded of all messages.
+    the product, and decoding makes each block that was coded of all messages. waiting: the rule by which rounds of DIP
+    and IDIP end, a name of `endings.WAITING`.
     """
     load, links, costs = float(profile.workload.critical), profile.speeds.link, profile.costs
 
     def times(scheme: Sequential, products: int, seeds: int, fresh: int) -> FloatArray:
         message = costs.message + sizes.message * scheme.share / costs.bandwidth
-        slower = [_Later(law, message / (load * scheme.share)) for law in laws] if message else laws
+        slower = [_later(law, message / (load * scheme.share)) for law in laws] if message else laws
         found = simulate_chain(scheme, slower, loads=[load] * products, links=links, seeds=seeds, seed=seed + fresh)
         return found.times + _beside(scheme, costs, sizes)
 
     best: dict[str, tuple[float, Sequential]] = {}
-    for kind, scheme in schemes(len(laws), delay_rounds):
+    for kind, scheme in schemes(len(laws), delay_rounds, waiting):
         mean = float(times(scheme, *TRIED, 0).mean())
         if kind not in best or mean < best[kind][0]:
             best[kind] = mean, scheme
@@ -70,7 +71,7 @@ def chains(
     return sorted(outcomes, key=lambda one: one.iteration)
 
 
-def schemes(workers: int, delay: int) -> Iterator[tuple[str, Sequential]]:
+def schemes(workers: int, delay: int, waiting: str = "due") -> Iterator[tuple[str, Sequential]]:
     """Yield schemes and their kinds: for 20 workers some two hundred, for a few nearly all that there are."""
     yield "uncoded", uncoded_products(workers)
     for results in _some(1, workers, 12):
@@ -82,15 +83,23 @@ def schemes(workers: int, delay: int) -> Iterator[tuple[str, Sequential]]:
         for results in _some(workers, 3 * workers, 6):
             x, y = near_square(results)
             for rounds, spread in sorted({(delay, 1), (delay, (workers + 1) // 2), (delay, workers), (1, 1)}):
-                yield "dip", diagonal_interleaved(workers, x=x, y=y, delay=rounds, spread=spread, tolerance=tolerance)
+                yield (
+                    "dip",
+                    diagonal_interleaved(
+                        workers, x=x, y=y, delay=rounds, spread=spread, tolerance=tolerance, waiting=waiting
+                    ),
+                )
         for window in sorted({2, delay + 1}):
             for count in _some(1, workers * window - 1, 12):
                 model = Arbitrary(count=count, window=window)
-                yield "idip", improved_diagonal_interleaved(workers, model, tolerance=tolerance)
+                yield "idip", improved_diagonal_interleaved(workers, model, tolerance=tolerance, waiting=waiting)
             for at_once in _some(1, workers - 1, 4):
                 for length in sorted({1, window}):
                     bursts = Bursts(workers_at_once=at_once, length=length, window=window)
-                    yield "bursts", improved_diagonal_interleaved(workers, bursts, tolerance=tolerance)
+                    yield (
+                        "bursts",
+                        improved_diagonal_interleaved(workers, bursts, tolerance=tolerance, waiting=waiting),
+                    )
 
 
 def _some(low: int, high: int, most: int) -> list[int]:
@@ -108,6 +117,11 @@ def _beside(scheme: Sequential, costs: Costs, sizes: Sizes) -> float:
 
 def _itself(scheme: Sequential) -> Sequential:
     return scheme
+
+
+def _later(law: Delay, more: float) -> Delay:
+    """Return a law of tasks that take some time more, each of them; a record stays one, as it is replayed."""
+    return Trace(times=[time + more for time in law.times]) if isinstance(law, Trace) else _Later(law, more)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from echelon.advice import WORKS, Advice
 from echelon.advice import advise as find
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
+from echelon.endings import WAITING
 from echelon.files import read_profile
 from echelon.profile import Profile
 from echelon.seeds import generators
@@ -40,6 +41,13 @@ def advise(
         float, typer.Option(help="Size of the data of a part: tells how long it takes until all data is in place.")
     ] = 0.0,
     delay_rounds: Annotated[int, typer.Option(help="Rounds that a product may take after its first.")] = 3,
+    waiting: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(WAITING),
+            help="When a round of products ends: with the due product, or with the fastest worker (the paper's rule).",
+        ),
+    ] = "due",
     top: Annotated[int, typer.Option(help="Strategies to list.", min=1)] = 12,
     picture: Annotated[Path | None, typer.Option(help="PNG to draw the strategies into.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Number from which all draws follow.")] = 1,
@@ -54,6 +62,7 @@ def advise(
         bytes_of_state=bytes_of_state,
         bytes_per_part=bytes_per_part,
         delay_rounds=delay_rounds,
+        waiting=waiting,
         seed=seed,
     )
     if picture is not None:

@@ -149,7 +149,7 @@ def diagonal_interleaved(
     In round t each worker gets one mini-task of each of the products t, …, t - T + 1 that are not finished, and
     ceil(missing / lambda) of product t - T (sequential, Algorithm 1 and note 2).
 
-    Differs from paper: by default a round ends with the due product; ``waiting="fastest"`` is the paper's rule (note 4).
+    Differs from paper: by default a round ends with the due product; ``waiting="fastest"`` is the paper's rule.
 
     >>> diagonal_interleaved(4, x=2, y=3, delay=3).threshold
     6

@@ -13,14 +13,12 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.can import Can
-from echelon.delays import Delay, Deterministic, Trace, per_worker
+from echelon.delays import Delay, per_worker
 from echelon.endings import TIES
 from echelon.errors import ArgumentError
 from echelon.schemes import Sequential
-from echelon.seeds import place_generator
+from echelon.simulation.chain_times import Draws, Paces
 from echelon.stragglers import Arbitrary, StragglerModel
-
-_NUMBERS = 1 << 22  # times drawn at once
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,12 +58,17 @@ def can(scheme: Sequential, laws: Sequence[Delay]) -> Can:
     >>> can(uncoded_products(2), [Exponential(rate=1.0)]).why_not
     'it is for 2 workers, and there are laws for 1'
     """
+    known = _knows(scheme)
+    if known and len(laws) != scheme.workers:
+        return Can(f"it is for {scheme.workers} workers, and there are laws for {len(laws)}")
+    return known
+
+
+def _knows(scheme: Sequential) -> Can:
     if not isinstance(scheme, Sequential):
         return Can(f"{type(scheme).__name__} is no scheme for a chain of products; plans are for simulate_rounds")
     if scheme.waiting not in _WAITS:
-        return Can(f"it knows the rounds of {', '.join(_WAITS)}, and not those that wait by {scheme.waiting!r}")
-    if len(laws) != scheme.workers:
-        return Can(f"it is for {scheme.workers} workers, and there are laws for {len(laws)}")
+        return Can(f"rounds of {', '.join(_WAITS)} can be simulated, and not those that wait by {scheme.waiting!r}")
     return Can()
 
 
@@ -94,21 +97,22 @@ def simulate_chain(
     >>> round(found.mean, 1)  # 0.6674 in the long run
     0.7
     """
+    known = _knows(scheme)
+    if not known:
+        raise ArgumentError(f"scheme: {scheme!r} is not allowed; {known.why_not}")
     costs = _costs(products, loads) * scheme.share
     rounds = len(costs) + scheme.delay
     runs = checks.whole("seeds", seeds, least=1, most=10**6)
     if (law is None) == (paces is None):
         raise ArgumentError("law, paces: one of them must be given, and not both")
-    laws = [] if law is None else per_worker(law, scheme.workers, "law")
-    answer = can(scheme, laws or [Deterministic(time=1.0)] * scheme.workers)
-    if not answer:
-        raise ArgumentError(f"scheme: {scheme!r} is not allowed; {answer.why_not}")
     if paces is not None:
         given = _checked_paces(paces, rounds, scheme.workers)
         runs = len(given)
-        times: _Draws | _Paces = _Paces(given)
+        times: Draws | Paces = Paces(given)
     else:
-        times = _Draws(laws, runs, rounds, scheme.delay + scheme.due_tasks(scheme.threshold), seed)
+        assert law is not None
+        laws = per_worker(law, scheme.workers, "law")
+        times = Draws(laws, runs, rounds, scheme.delay + scheme.due_tasks(scheme.threshold), seed)
     late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
     if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
         raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one a worker")
@@ -139,54 +143,6 @@ def _checked_paces(paces: FloatArray, rounds: int, workers: int) -> FloatArray:
     return values
 
 
-class _Paces:
-    """One time per worker and round, for all its tasks."""
-
-    def __init__(self, paces: FloatArray) -> None:
-        self._paces = paces
-
-    def of_round(self, t: int, counts: IntArray) -> FloatArray:
-        """Return the times of a round, shape (seeds, workers, 1)."""
-        return self._paces[:, t, :, None]
-
-
-class _Draws:
-    """Times of tasks by law, drawn in chunks of rounds: the j-th of a worker is for the j-th task of its lane.
-
-    What a round does not need is dropped, as in virtual time; a recorded trace goes on from task to task instead.
-    """
-
-    def __init__(self, laws: Sequence[Delay], runs: int, rounds: int, tasks: int, seed: int) -> None:
-        self._laws, self._runs, self._rounds, self._tasks = laws, runs, rounds, tasks
-        self._rngs = [place_generator(seed, place) for place in range(len(laws))]
-        self._memories = [law.begin(runs, rng) for law, rng in zip(laws, self._rngs, strict=True)]
-        self._replayed = [place for place, law in enumerate(laws) if isinstance(law, Trace)]
-        self._chunk = max(1, min(rounds, _NUMBERS // (runs * tasks * len(laws))))
-        self._drawn = np.empty((len(laws), runs, self._chunk, tasks))
-
-    def of_round(self, t: int, counts: IntArray) -> FloatArray:
-        """Return the times of a round, shape (seeds, workers, tasks); counts: tasks of each lane, by seed."""
-        at = t % self._chunk
-        if at == 0:
-            self._draw(min(self._chunk, self._rounds - t))
-        for place in self._replayed:
-            self._replay(place, counts, self._drawn[place, :, at])
-        return self._drawn[:, :, at].transpose(1, 0, 2)
-
-    def _draw(self, rounds: int) -> None:
-        size = (self._runs, rounds, self._tasks)
-        for place, (law, rng) in enumerate(zip(self._laws, self._rngs, strict=True)):
-            if place not in self._replayed:
-                self._drawn[place, :, :rounds], self._memories[place] = law.advance(self._memories[place], size, rng)
-
-    def _replay(self, place: int, counts: IntArray, times: FloatArray) -> None:
-        memory = self._memories[place]
-        for count in np.unique(counts):
-            some = np.flatnonzero(counts == count)
-            found, memory[some] = self._laws[place].advance(memory[some], (len(some), 1, count), self._rngs[place])
-            times[some, :count] = found[:, 0]
-
-
 def _wait_due(needed: FloatArray, whole: FloatArray, patience: float) -> FloatArray:
     """Return until when rounds of `endings.Due` wait, apart from what is due."""
     wait: FloatArray = np.minimum(patience * needed.min(axis=1), needed.max(axis=1))
@@ -206,7 +162,7 @@ _WAITS: dict[str, Callable[[FloatArray, FloatArray, float], FloatArray]] = {
 }
 
 
-def _run(scheme: Sequential, costs: FloatArray, times: _Draws | _Paces, late: FloatArray, runs: int) -> ChainResult:
+def _run(scheme: Sequential, costs: FloatArray, times: Draws | Paces, late: FloatArray, runs: int) -> ChainResult:
     delay, most = scheme.delay, scheme.due_tasks(scheme.threshold)
     products, rounds = len(costs), len(costs) + delay
     # ages of tasks in a lane: the newest product first, and several tasks of the one that is due

@@ -31,7 +31,7 @@ def rounds_needed(*, results: int, workers: int, probability: float) -> float:
     2.461714
     """
     checks.whole("results", results, least=1, most=10**6)
-    returned = _stragglers_pmf(workers, probability)[::-1]
+    returned = stragglers_pmf(workers, probability)[::-1]
     returned[-1] += returned[0]
     returned[0] = 0.0
     # f(r), after `workers` zeros that stand for r <= 0
@@ -122,7 +122,7 @@ def idip_time(*, slowdown: float, count: int, window: int, workers: int, probabi
     0.5376
     """
     load = optimal_load(workers=workers, count=count, window=window)
-    pmf = _stragglers_pmf(workers, probability)
+    pmf = stragglers_pmf(workers, probability)
     if (workers + 1) ** (window - 1) > 10**6:
         raise ArgumentError(f"window: {window} is not allowed with {workers} workers; (P + 1)^(W - 1) must be <= 10^6")
     # state: stragglers left in the last W - 1 rounds, oldest first; for a window of one round the last does not count
@@ -185,7 +185,7 @@ def _more_than(stragglers: int, pairs: int, probability: float) -> float:
     return float(bdtrc(stragglers, pairs, probability)) if stragglers < pairs else 0.0
 
 
-def _stragglers_pmf(workers: int, probability: float) -> FloatArray:
+def stragglers_pmf(workers: int, probability: float) -> FloatArray:
     """Return P(i of the workers straggle), i = 0…P, by adding one worker after another."""
     checks.whole("workers", workers, least=1, most=10**4)
     checks.probability("probability", probability)
