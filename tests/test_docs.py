@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
 
 import pytest
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -18,9 +17,7 @@ import echelon as ec
 from echelon import profile_toml
 from echelon.delays import DELAYS, task_laws
 from echelon.profile_toml import _WORKER_KEYS, _WORKLOAD_KEYS
-from echelon.schemes import SCHEMES
 from tests.conftest import ROOT
-from tests.schemes import test_conformance as conformance
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -118,18 +115,6 @@ def test_formulas_can_be_written_as_mathml(page):
     prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
     for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$]+)\$", prose, re.DOTALL):
         assert "<math" in tex2mathml(block or inline, as_block=bool(block))
-
-
-def test_the_scheme_in_the_guide_passes_the_conformance_suite(monkeypatch):
-    file, _, line, example = (block.text for block in blocks(DOCS / "guide" / "scheme.md") if block.kind == "python")
-    module: dict[str, Any] = {}
-    exec(file, module)
-    assert line.count("\n") == example.count("\n") == 1
-    for registry, entry in ((SCHEMES, line), (conformance.EXAMPLES, example)):
-        for name, made in eval(f"{{{entry}}}", {**module, "SCHEMES": SCHEMES}).items():
-            monkeypatch.setitem(registry, name, made)
-    conformance.test_every_scheme_has_an_example()
-    conformance.test_a_scheme_returns_a_plan_whose_rounds_end("buddies")
 
 
 def section(title: str) -> str:

@@ -27,7 +27,7 @@ LAYERS = [
     {"splits", "theory", "codes", "delays", "estimate"},
     {"plan", "profile_toml"},
     {"profile", "endings"},
-    {"linalg", "seeds", "trees", "closing", "can"},
+    {"linalg", "seeds", "trees", "closing", "spec", "can"},
     {"checks"},
     {"arrays"},
     {"errors"},

@@ -249,9 +249,9 @@ class Profile:
         """Return the same workers with a workload that differs in the given fields."""
         return replace(self, workload=replace(self.workload, **changes))
 
-    def with_law(self, law: str) -> "Profile":
-        """Return the same profile with one law of task times for all workers, and no parameters of it."""
-        workers = tuple(replace(worker, law=law, parameters={}) for worker in self.workers)
+    def with_law(self, law: str, **parameters: Any) -> "Profile":
+        """Return the same profile with one law of task times for all workers, with these parameters."""
+        workers = tuple(replace(worker, law=law, parameters=parameters) for worker in self.workers)
         return replace(self, workers=workers)
 
     def with_speeds(self, speeds: Speeds) -> "Profile":

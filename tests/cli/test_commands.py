@@ -120,14 +120,14 @@ def test_plan_tables_name_every_worker(run):
 
 
 def test_plan_says_where_the_bound_is_none_and_where_a_law_has_another_spread(run, tmp_path):
-    assert "(9) is no bound here" in run("plan", EXAMPLE, "--delay", "straggler", "--tasks", 150)[1]
+    assert "(9) is no bound here" in run("plan", EXAMPLE, "--law", "straggler", "--tasks", 150)[1]
     assert "(9) is no bound here" not in run("plan", EXAMPLE)[1]
     assert "No lower bound is known" in run("plan", EXAMPLE, "--delay", "pareto")[1]
     steady = tmp_path / "steady.toml"
     text = (ROOT / "examples" / "example2.toml").read_text()
     steady.write_text(text.replace("rate = 5.29e7", "mean = 0.05\nstd = 0.01"))
     assert "w1: the law exponential has a deviation of 0.05 s, not the 0.01 s stated" in run(
-        "plan", steady, "--delay", "exponential"
+        "plan", steady, "--law", "exponential"
     )[1]  # fmt: skip
 
 
@@ -140,16 +140,16 @@ def test_a_pool_with_a_name_twice_is_refused_by_its_own_name(run):
 def test_tune_takes_another_law_and_says_when_the_best_is_at_the_edge(run):
     assert "The best Omega is the largest tried" in run("tune", EXAMPLE, "--critical", 50)[1]
     said = json.loads(
-        run("tune", EXAMPLE, "--critical", 50, "--redundancy", 1.1, "--delay", "deterministic", "--json")[1]
+        run("tune", EXAMPLE, "--critical", 50, "--redundancy", 1.1, "--law", "deterministic", "--json")[1]
     )
     assert said["best"]["delay"] < 49
 
 
 def test_sampled_plans_state_their_error(run):
-    said = json.loads(run("plan", EXAMPLE, "--delay", "pareto", "--json")[1])
+    said = json.loads(run("plan", EXAMPLE, "--law", "pareto", "--json")[1])
     assert said["method"] == "sampled"
     assert said["delay_error"] > 0
-    assert "±" in run("plan", EXAMPLE, "--delay", "pareto")[1]
+    assert "±" in run("plan", EXAMPLE, "--law", "pareto")[1]
 
 
 def test_simulate_gives_its_keys(run):
@@ -174,7 +174,7 @@ def test_simulate_is_repeatable_and_seeded(run):
 def test_simulate_quick_and_in_tables(run):
     said = json.loads(run("simulate", EXAMPLE, "--quick", "--seeds", 20, "--json")[1])
     assert said["utilisation"] is None
-    code, out, _ = run("simulate", EXAMPLE, "--seeds", 2, "--jobs", 20, "--delay", "gilbert_elliott")
+    code, out, _ = run("simulate", EXAMPLE, "--seeds", 2, "--jobs", 20, "--law", "gilbert_elliott")
     assert code == 0
     assert "computing" in out
 
@@ -200,13 +200,13 @@ def test_tune_names_the_best_code_and_algorithm_1(run):
         (["plan", "no.toml"], "no.toml: can't be read"),
         (["plan", EXAMPLE, "--tasks", 49], "tasks: 49 is not allowed; must be at least critical, 50"),
         (["plan", EXAMPLE, "--split", "fair"], "split: 'fair' is not allowed; must be one of theorem2, uniform, best"),
-        (["plan", EXAMPLE, "--delay", "nope"], "delay: 'nope' is not allowed; must be one of"),
-        (["plan", EXAMPLE, "--delay", "trace"], "worker[1].times: () is not allowed"),
-        (["plan", EXAMPLE, "--delay", "pareto", "--split", "best"], "use theorem2 for these workers"),
+        (["plan", EXAMPLE, "--law", "nope"], "law: 'nope' is not allowed; must be one of"),
+        (["plan", EXAMPLE, "--law", "trace"], "worker[1].times: () is not allowed"),
+        (["plan", EXAMPLE, "--law", "pareto", "--split", "best"], "use theorem2 for these workers"),
         (["simulate", EXAMPLE, "--jobs", 0], "jobs: 0 is not allowed"),
         (["simulate", EXAMPLE, "--seeds", 0], "seeds: 0 is not allowed"),
         (["simulate", EXAMPLE, "--seed", -1], "seed: -1 is not allowed"),
-        (["simulate", EXAMPLE, "--quick", "--delay", "pareto"], "no closed form"),
+        (["simulate", EXAMPLE, "--quick", "--law", "pareto"], "no closed form"),
         (["simulate", EXAMPLE, "--jobs", 10**12], "jobs: 1000000000000 times 200 seeds are not allowed"),
         (
             ["plan", EXAMPLE, "--tasks", 10**9],

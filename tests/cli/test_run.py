@@ -168,9 +168,9 @@ def test_runs_in_virtual_time_with_one_seed_write_equal_records(run, file, profi
 
 
 def test_what_a_cluster_is_told_by_options_reaches_it(run, file, profile):
-    arguments = ["run", f"{file}:one", "--cluster", "virtual", "--profile", profile, "--json"]
-    assert run(*arguments)[0] == 0
-    code, _, err = run(*arguments, "--option", "paces=[]")
+    arguments = ["run", f"{file}:one", "--profile", profile, "--json", "--cluster"]
+    assert run(*arguments, "virtual")[0] == 0
+    code, _, err = run(*arguments, "virtual:paces=[]")
     assert code == 2
     assert "workers, emulate: not allowed beside paces" in err
 
@@ -178,13 +178,14 @@ def test_what_a_cluster_is_told_by_options_reaches_it(run, file, profile):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("faults", "option: 'faults' is not allowed; must be NAME=VALUE"),
-        ("=3", "option: '=3' is not allowed; must be NAME=VALUE"),
-        ("colour=red", "option: colour is not allowed; 'virtual' takes faults, paces"),
-        ("seed=3", "option: seed is not allowed; 'virtual' takes faults, paces"),
+        ("faults", "cluster: 'faults' is not allowed; must be KEY=VALUE"),
+        ("=3", "cluster: '=3' is not allowed; must be KEY=VALUE"),
+        ("colour=red", "cluster: 'colour' is not allowed; virtual takes paces, faults"),
+        ("seed=3", "cluster: 'seed' is not allowed; virtual takes paces, faults"),
+        ("faults=3", "cluster: faults is not allowed; it can't be written as a text"),
     ],
 )
 def test_options_that_a_cluster_does_not_take_are_refused_in_one_line(run, file, option, said):
-    code, _, err = run("run", f"{file}:one", "--cluster", "virtual", "--workers", 2, "--option", option)
+    code, _, err = run("run", f"{file}:one", "--cluster", f"virtual:{option}", "--workers", 2)
     assert code == 2
     assert said in " ".join(err.split())

@@ -22,6 +22,7 @@ from echelon.codes import (
     uncoded,
 )
 from echelon.errors import ArgumentError, NotDecodable
+from tests.docstrings import examples_of
 
 
 def arcs(rows, load):
@@ -74,6 +75,10 @@ LARGE = {
     "subspace": lambda: subspace(critical=20, rows=24, parts=24, rng=rng()),
     "uncoded": lambda: uncoded(parts=30),
 }
+for name in [name for name in CODES if name not in SMALL]:  # a new family: with the codes that its docstring makes
+    shown = examples_of(CODES[name])
+    SMALL[name] = [lambda code=code: code for code in shown]
+    LARGE.update((name, make) for make in SMALL[name][:1])
 KNOWN = {name: make() for name, make in LARGE.items()}
 ANY_NOISE = 1e8  # what is promised of a set is that it recovers the target; how noisily is another matter
 DECODERS = {name: Decoder(code, limit=ANY_NOISE) for name, code in KNOWN.items()}
@@ -81,7 +86,7 @@ EXAMPLES = [pytest.param(make, id=f"{name}-{i}") for name, makes in SMALL.items(
 
 
 def test_every_family_has_examples():
-    assert set(SMALL) == set(LARGE) == set(CODES)
+    assert set(SMALL) == set(LARGE) == set(CODES), "the docstring of a new family needs an example"
 
 
 def recovered(code, rows, dtype=np.float64):

@@ -115,7 +115,7 @@ def test_links_are_measured(nodes, environment, tmp_path):
     if not network.delays_can_be_had():
         pytest.skip("needs tc netem: this kernel has no such qdisc")
     out = tmp_path / "profile.toml"
-    command = [str(BIN / "echelon"), "profile", "--cluster", "ray", "--option", f"address={network.address(HEAD)}:6379",
+    command = [str(BIN / "echelon"), "profile", "--cluster", f"ray:address={network.address(HEAD)}:6379",
                "--seconds", "3", "--out", str(out)]  # fmt: skip
     subprocess.run(network.within(HEAD, *command), env=environment, check=True, timeout=LIMIT_S)
     links = sorted(1e3 * worker["link"] for worker in tomllib.loads(out.read_text())["worker"])

@@ -18,7 +18,11 @@ COMMANDS = {
     ),
     "simulate": (
         "Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.",
-        "echelon simulate examples/example2.toml --jobs 300",
+        "echelon simulate examples/example2.toml --jobs 300 --scheme gradient_coding:load=2",
+    ),
+    "schemes": (
+        "List all schemes, endings, codes, laws and clusters, each with its arguments and one line on what it is.",
+        "echelon schemes --json",
     ),
     "tune": (
         "Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it.",

@@ -41,11 +41,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table whose first column is text and whose others are numbers."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
+    """Print a table whose first column is text and whose others are numbers, or texts as well."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
+        table.add_column(column, justify="right" if i and numbers else "left")
     for row in rows:
         table.add_row(*map(escape, row))
     out.print(table)

@@ -1,15 +1,14 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that several commands take; what they stand for is in `choices`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from echelon import checks
-from echelon.delays import DELAYS
-from echelon.files import read_profile
-from echelon.profile import Profile
+from echelon.clusters import CLUSTERS
 from echelon.schemes import RULES
+
+SPEC = "NAME:KEY=VALUE,…"
 
 File = Annotated[Path, typer.Argument(help="Profile of the job and the workers, in TOML.", show_default=False)]
 Rule = Annotated[
@@ -29,16 +28,38 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Law = Annotated[
     str | None,
     typer.Option(
-        "--delay",
-        metavar="LAW",
-        help="Law of all task times instead of the profile's, fitted to each mean (and std, where it can): "
-        f"{', '.join(DELAYS)}.",
+        "--law",
+        metavar=SPEC,
+        help="Law of all task times instead of the profile's, fitted to each mean (and std, where it can), such as "
+        "straggler:probability=0.2; 'echelon schemes' lists them.",
         show_default=False,
     ),
 ]
-
-
-def profile_with(file: Path, delay: str | None) -> Profile:
-    """Return the profile in a file, with another law of task times where one is asked for."""
-    profile = read_profile(file)
-    return profile if delay is None else profile.with_law(checks.one_of("delay", delay, DELAYS))
+Scheme = Annotated[
+    str | None,
+    typer.Option(
+        "--scheme",
+        metavar=SPEC,
+        help="Plan of an iteration instead of any K of the rows, such as multi_message:load=4,clusters=3,order=2; the "
+        "profile tells it workers, parts, critical and counts. 'echelon schemes' lists all.",
+        show_default=False,
+    ),
+]
+OwnCode = Annotated[
+    str | None,
+    typer.Option(
+        "--code",
+        metavar=SPEC,
+        help="Code whose rows are handed out, by the split or as the scheme says, such as cyclic:load=6; 'echelon "
+        "schemes' lists them.",
+        show_default=False,
+    ),
+]
+ClusterSpec = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="|".join(CLUSTERS),
+        help="Where the workers are; what its class takes may follow, as in ray:address=HOST:PORT.",
+    ),
+]

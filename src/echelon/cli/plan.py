@@ -7,10 +7,12 @@ import numpy as np
 import typer
 
 from echelon.arrays import IntArray
+from echelon.cli.choices import chosen_plan, profile_with
 from echelon.cli.console import out, print_json, print_table, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile_with
+from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
+from echelon.cli.scheme_report import scheme_report, show_scheme
 from echelon.delays import Delay, task_laws
-from echelon.errors import NoClosedForm
+from echelon.errors import ArgumentError, NoClosedForm
 from echelon.pool import Enlarged, add_until_stable
 from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile
@@ -21,21 +23,33 @@ from echelon.theory import LowerBound, lower_bound, metric, mismatch, paper_boun
 
 def plan(
     file: File,
+    scheme: Scheme = None,
+    code: OwnCode = None,
     split: Rule = "theorem2",
     tasks: Tasks = None,
     no_purge: NoPurge = False,
-    delay: Law = None,
+    law: Law = None,
     pool: Annotated[
         Path | None,
         typer.Option(help="Profile whose workers may be added until the queue is stable.", show_default=False),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Split the rows of an iteration over the workers and predict the delay of a job."""
-    profile = profile_with(file, delay)
+    """Split the rows of an iteration over the workers and predict the delay of a job.
+
+    With --scheme or --code, predict that plan instead: --scheme multi_message:load=4,order=2, --code cyclic:load=6.
+    """
+    profile = profile_with(file, law)
+    if scheme is not None or code is not None:
+        if pool is not None:
+            raise ArgumentError(f"pool: '{pool}' is not allowed beside --scheme or --code, whose workers are given")
+        made = chosen_plan(profile, scheme=scheme, code=code, rule=split, tasks=tasks, purge=not no_purge)
+        found = {"scheme": scheme, "code": code, **scheme_report(made, profile, purge=not no_purge)}
+        print_json(found) if json else show_scheme(found, profile)
+        return
     enlarged = None
     if pool is not None:
-        spare = profile_with(pool, delay)
+        spare = profile_with(pool, law)
         # times, and not rates: the work of a task in the pool's own file is what its rates refer to
         workers = spare.with_speeds(spare.speeds).workers
         enlarged = add_until_stable(profile, workers, rule=split, tasks=tasks, purge=not no_purge)

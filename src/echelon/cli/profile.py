@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from echelon import checks
+from echelon.cli.choices import cluster_spec, started_cluster
 from echelon.cli.console import out, print_json, print_table, show
-from echelon.cli.options import AsJson
-from echelon.cli.run import ClusterName, ClusterOptions, Workers, load_jobs, with_options
-from echelon.clusters import CLUSTERS
+from echelon.cli.options import AsJson, ClusterSpec
+from echelon.cli.run import Workers, load_jobs
 from echelon.errors import ArgumentError
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
@@ -33,8 +32,7 @@ _ENDLESS = 10**9
 def profile(
     out_file: Annotated[Path, typer.Option("--out", help="File for the profile, in TOML.", show_default=False)],
     workers: Workers = None,
-    cluster: ClusterName = "processes",
-    option: ClusterOptions = None,
+    cluster: ClusterSpec = "processes",
     job: Annotated[
         str | None,
         typer.Option(
@@ -51,8 +49,7 @@ def profile(
 
     Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
     """
-    checks.one_of("cluster", cluster, CLUSTERS)
-    started = closing(with_options(cluster, option or (), workers=workers))
+    started = closing(started_cluster(cluster_spec(cluster), workers=workers))
     with TemporaryDirectory() as folder, started as workplace, Stream(
         workplace, redundancy=1.0, split="uniform", record=Path(folder) / "run"
     ) as stream:  # fmt: skip

@@ -1,11 +1,9 @@
 """`echelon run`: a stream of jobs on real workers, or in virtual time."""
 
-import ast
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +12,12 @@ import cloudpickle
 import numpy as np
 import typer
 
-from echelon import checks
+from echelon.cli.choices import cluster_spec, profile_with, started_cluster
 from echelon.cli.console import err, out, print_json, print_table, show
-from echelon.cli.options import AsJson
-from echelon.clusters import CLUSTERS, Cluster
+from echelon.cli.options import AsJson, ClusterSpec, Law, OwnCode
+from echelon.clusters import CLUSTERS
 from echelon.errors import ArgumentError
-from echelon.files import read_profile, whole
+from echelon.files import whole
 from echelon.jobs import IterativeJob
 from echelon.splits import SPLITS
 from echelon.stream import Delivery, Stream
@@ -38,23 +36,13 @@ Workers = Annotated[
     int | None,
     typer.Option(help="How many workers; where left out, as many as profiles say or the machine has processors."),
 ]
-ClusterName = Annotated[str, typer.Option("--cluster", metavar="|".join(CLUSTERS), help="Where the workers are.")]
-ClusterOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="What the cluster is to be told, as its class takes it (address=HOST:PORT, say); may be given repeatedly.",
-    ),
-]
 Scale = Annotated[float, typer.Option(help="Multiply all times of the emulated profile by this.")]
 
 
 def run(
     jobs: Jobs,
     workers: Workers = None,
-    cluster: ClusterName = "processes",
-    option: ClusterOptions = None,
+    cluster: ClusterSpec = "processes",
     profile: Annotated[
         Path | None, typer.Option(help="What is known of the workers; without, they are measured.")
     ] = None,
@@ -62,6 +50,8 @@ def run(
         Path | None, typer.Option(help="Let the workers take the times that this profile's laws draw.")
     ] = None,
     time_scale: Scale = 1.0,
+    law: Law = None,
+    code: OwnCode = None,
     split: Annotated[str, typer.Option(metavar="|".join(SPLITS), help="How rows are shared out.")] = "theorem2",
     redundancy: Annotated[float, typer.Option(help="Coded rows for each row that is needed.")] = 1.1,
     strategy: Annotated[
@@ -83,9 +73,13 @@ def run(
     """Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.
 
     With --cluster virtual and a profile, workers take the times that it says, in virtual seconds: nobody waits for
-    them, and two runs with one seed are the same. Ends with exit code 1 if a job failed.
+    them, and two runs with one seed are the same. --code cyclic:load=3 protects all jobs by that code, whose rows are
+    still shared out by speed. Ends with exit code 1 if a job failed.
     """
-    CLUSTERS[checks.one_of("cluster", cluster, CLUSTERS)].enter()
+    where = cluster_spec(cluster)
+    CLUSTERS[where.name].enter()
+    if law is not None and profile is None and emulate is None:
+        raise ArgumentError(f"law: {law!r} is not allowed without --profile or --emulate, whose laws it replaces")
     if time_scale != 1.0 and emulate is None:
         raise ArgumentError(f"time_scale: {time_scale} is not allowed without --emulate; it scales emulated times")
     if record is not None and journal is not None and journal.exists() and record.exists():
@@ -96,18 +90,18 @@ def run(
     source = load_jobs(jobs)
     if results is not None:
         results.mkdir(parents=True, exist_ok=True)
-    known = None if profile is None else read_profile(profile)
-    emulated = None if emulate is None else read_profile(emulate).scaled(time_scale)
+    known = None if profile is None else profile_with(profile, law)
+    emulated = None if emulate is None else profile_with(emulate, law).scaled(time_scale)
     delivered: list[Delivery] = []
-    workers, emulated = as_profiled(cluster, workers, known, emulated)
-    started = closing(with_options(cluster, option or (), workers=workers, emulate=emulated, seed=seed))
+    workers, emulated = as_profiled(where.name, workers, known, emulated)
+    started = closing(started_cluster(where, workers=workers, emulate=emulated, seed=seed))
     with _interrupted(journal), started as workplace, Stream(
         workplace, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
         journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")
-        submit_in_time(stream, islice(source, stream.taken, None))
+        submit_in_time(stream, islice(source, stream.taken, None), code)
         for done in stream.deliveries():
             delivered.append(done)
             if results is not None and done.error is None:
@@ -135,26 +129,6 @@ def _interrupted(journal: Path | None) -> Iterator[None]:
         how = "" if journal is None else f" What {journal} holds goes on when this is run again, with another --record."
         err.print(f"Interrupted.{how}", markup=False)
         raise
-
-
-def with_options(name: str, options: Iterable[str], **usual: Any) -> Cluster:
-    """Return a cluster started with options ``NAME=VALUE``; values are read as Python has them, or else as texts."""
-    told: dict[str, Any] = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not key or not equals:
-            raise ArgumentError(f"option: {option!r} is not allowed; must be NAME=VALUE")
-        try:
-            told[key] = ast.literal_eval(value)
-        except (SyntaxError, ValueError):
-            told[key] = value
-    known = signature(CLUSTERS[name].type).parameters.keys() - usual.keys()
-    if not told.keys() <= known:
-        raise ArgumentError(
-            f"option: {', '.join(sorted(told.keys() - known))} is not allowed; {name!r} takes "
-            f"{', '.join(sorted(known)) or 'none'}"
-        )
-    return CLUSTERS[name](**usual, **told)
 
 
 def load_jobs(where: str) -> Iterator[tuple[float, IterativeJob]]:
@@ -192,10 +166,12 @@ def _entry(name: str, i: int, entry: Any) -> tuple[float, IterativeJob]:
     raise ArgumentError(f"{name}[{i}]: {type(entry).__name__} is not allowed; must be a job, or (second, job)")
 
 
-def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]]) -> None:
-    """Submit each job when it arrives."""
+def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]], code: str | None = None) -> None:
+    """Submit each job when it arrives, protected by a code if one is asked for."""
     start = stream.now()
     for at, job in jobs:
+        if code is not None:
+            job.use_code(code)
         if at > 0:
             stream.sleep(max(0.0, start + at - stream.now()))
         stream.submit(job)

@@ -4,25 +4,29 @@ from typing import Annotated, Any
 
 import typer
 
+from echelon.cli.chains import chain_report, is_chain, show_chain
+from echelon.cli.choices import chosen_plan, profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, Tasks, profile_with
+from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
+from echelon.cli.scheme_report import unit_of_work
 from echelon.errors import ArgumentError
 from echelon.prediction import plan_law
-from echelon.schemes import any_k, split_rows
 from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs
 from echelon.simulation import simulate_law as run_law
 
 
 def simulate(
     file: File,
+    scheme: Scheme = None,
+    code: OwnCode = None,
     split: Rule = "theorem2",
     tasks: Tasks = None,
-    jobs: Annotated[int, typer.Option(help="Jobs counted a seed.")] = 1000,
+    jobs: Annotated[int, typer.Option(help="Jobs counted a seed; products of a chain.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Independent streams.")] = 200,
     seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
     warmup: Annotated[int, typer.Option(help="Jobs run first in each stream, and not counted.")] = 0,
     no_purge: NoPurge = False,
-    delay: Law = None,
+    law: Law = None,
     overlap: Annotated[
         bool,
         typer.Option("--overlap", help="Let idle workers begin the next job, if one waits; no utilisation."),
@@ -35,17 +39,29 @@ def simulate(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is."""
-    profile = profile_with(file, delay)
-    chosen = split_rows(profile, split, tasks=tasks, purge=not no_purge)
-    plan = any_k(chosen.counts, profile.workload.critical)
+    """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.
+
+    By default an iteration ends with any K of the rows that the split hands out. Others by --scheme and --code:
+    --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds. For a chain
+    of products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest): what one takes, without a queue.
+    """
+    profile = profile_with(file, law)
+    if is_chain(scheme):
+        given = {"--code": code, "--tasks": tasks, "--warmup": warmup, "--no-purge": no_purge, "--overlap": overlap}
+        _refuse(given | {"--quick": quick}, "a chain of products")
+        assert scheme is not None
+        with progress("simulating") as tick:
+            said = chain_report(scheme, profile, products=jobs, seeds=seeds, seed=seed, progress=tick)
+        print_json(said) if json else show_chain(said)
+        return
+    plan = chosen_plan(profile, scheme=scheme, code=code, rule=split, tasks=tasks, purge=not no_purge, seed=seed)
     if quick and overlap:
         raise ArgumentError(
             "--overlap, --quick: not allowed together; who is idle when is not known of whole iterations"
         )
     if quick:
-        law = plan_law(plan, profile, purge=not no_purge)
-        seen = run_law(law, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
+        exact = plan_law(plan, profile, purge=not no_purge)
+        seen = run_law(exact, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
     else:
         with progress("simulating") as tick:
             seen = simulate_jobs(
@@ -54,15 +70,27 @@ def simulate(
             )  # fmt: skip
     if json:
         stable = seen.service.mean < profile.workload.arrivals.mean
-        details = {"rule": split, "workers": profile.names, "split": chosen.counts, "stable": stable}
+        details = {
+            "scheme": scheme, "code": code, "rule": split, "workers": profile.names, "split": plan.counts,
+            "stable": stable,
+        }  # fmt: skip
         print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
         return
-    _show(seen, profile.names, [int(count) for count in chosen.counts])
+    _show(seen, profile.names, plan.counts.tolist())
+    if scheme is not None or code is not None:
+        out.print(unit_of_work(profile))
     if seen.service.mean >= profile.workload.arrivals.mean:
         out.print(
             f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "
             f"{show(profile.workload.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
         )
+
+
+def _refuse(given: dict[str, Any], beside: str) -> None:
+    """Refuse options that make no sense beside something else."""
+    for name, value in given.items():
+        if value:
+            raise ArgumentError(f"{name}: not allowed for {beside}")
 
 
 def simulate_report(seen: SimulatedJobs) -> dict[str, Any]:

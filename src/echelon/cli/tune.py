@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from echelon import checks
+from echelon.cli.choices import profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
-from echelon.cli.options import AsJson, File, Law, NoPurge, Rule, profile_with
+from echelon.cli.options import AsJson, File, Law, NoPurge, Rule
 from echelon.tune import COSTS, Trial, algorithm1, best_code, code_grid, default_grid
 
 
@@ -30,11 +31,11 @@ def tune(
     ] = None,
     top: Annotated[int, typer.Option(help="Codes to list.", min=1)] = 10,
     no_purge: NoPurge = False,
-    delay: Law = None,
+    law: Law = None,
     json: AsJson = False,
 ) -> None:
     """Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it."""
-    profile = profile_with(file, delay)
+    profile = profile_with(file, law)
     model = COSTS[checks.one_of("cost", cost, COSTS)]
     grid = default_grid(profile)
     if critical or redundancy:

@@ -1,6 +1,9 @@
 """Codes over real numbers, one family a file. A new family is one file and one line in `CODES`."""
 
 from collections.abc import Callable
+from importlib import import_module
+
+from numpy.random import Generator
 
 from echelon.codes.base import Code
 from echelon.codes.combine import combine
@@ -17,21 +20,52 @@ from echelon.codes.subspace import subspace
 from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, tracker
 from echelon.codes.uncoded import uncoded
 from echelon.codes.verify import Verdict, verify
+from echelon.spec import Spec
+
+
+def _family(path: str) -> Callable[..., Code]:
+    """Return a family by its file and its function, so that one line below is all that a new one needs."""
+    module, name = path.split(".")
+    found: Callable[..., Code] = getattr(import_module(f"echelon.codes.{module}"), name)
+    return found
+
 
 CODES: dict[str, Callable[..., Code]] = {
-    "cyclic": cyclic,
-    "fractional_repetition": fractional_repetition,
-    "khatri_rao": khatri_rao,
-    "lagrange": lagrange,
-    "mds": mds,
-    "polynomial": polynomial,
-    "reed_solomon": reed_solomon,
-    "subspace": subspace,
-    "uncoded": uncoded,
+    "cyclic": _family("cyclic.cyclic"),
+    "fractional_repetition": _family("fractional_repetition.fractional_repetition"),
+    "khatri_rao": _family("khatri_rao.khatri_rao"),
+    "lagrange": _family("lagrange.lagrange"),
+    "mds": _family("mds.mds"),
+    "polynomial": _family("polynomial.polynomial"),
+    "reed_solomon": _family("reed_solomon.reed_solomon"),
+    "subspace": _family("subspace.subspace"),
+    "uncoded": _family("uncoded.uncoded"),
 }
+globals().update(CODES)  # here a name is the function, and not the file that it is in
 
 __all__ = [
     "CODES", "Code", "CountTracker", "Decoded", "Decoder", "LagrangeCode", "ProductCode", "SpanTracker",
     "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao", "lagrange",
-    "mds", "polynomial", "reed_solomon", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+    "mds", "named_code", "polynomial", "reed_solomon", "subspace", "threshold_of", "tracker", "uncoded", "verify",
 ]  # fmt: skip
+
+
+def named_code(text: str, *, parts: int, rows: int, critical: int, rng: Generator) -> Code:
+    """Return a registered code by its name and arguments, ``NAME:KEY=VALUE,…``; what a round needs fills in the rest.
+
+    parts: pieces of the data. rows: coded combinations. critical: how many of them are to be enough; the load of a row
+    follows from it, where the text gives neither.
+
+    >>> import numpy as np
+    >>> code = named_code("cyclic", parts=12, rows=12, critical=10, rng=np.random.default_rng(1))
+    >>> code.threshold, code.cost(0)
+    (10, 3)
+    >>> named_code("cyclic:load=2", parts=12, rows=12, critical=10, rng=np.random.default_rng(1)).threshold
+    11
+    """
+    spec = Spec.read("code", text, CODES)
+    known = {"parts": parts, "rows": rows, "critical": critical, "rng": rng}
+    if not spec.arguments.keys() & {"parts", "rows", "critical"}:
+        known["load"] = rows - critical + 1
+    made: Code = spec.call(CODES[spec.name], **known)
+    return made

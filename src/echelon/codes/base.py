@@ -85,6 +85,15 @@ class Code:
         held: BoolArray = self.matrix != 0
         return held
 
+    @cached_property
+    def mean_costs(self) -> tuple[float, float]:
+        """Parts to compute for a row alone, and for one right after the row before it: means over all rows."""
+        if self.precoded:
+            return 1.0, 1.0
+        alone = float(np.count_nonzero(self.support)) / self.rows
+        fresh = float(np.count_nonzero(self.support[1:] & ~self.support[:-1]))
+        return alone, fresh / (self.rows - 1) if self.rows > 1 else alone
+
     def cost(self, row: int, after: int | None = None) -> int:
         """Return the parts to compute for a row, alone or right `after` another one of the same lane.
 

@@ -15,6 +15,7 @@ from echelon.clusters import Cluster, Work
 from echelon.codes import Code
 from echelon.errors import ArgumentError
 from echelon.jobs.collected import Collected
+from echelon.jobs.own_code import OwnCode, checked_choice
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 
@@ -28,9 +29,10 @@ class IterativeJob(ABC):
     tolerance: relative error of a recovered iteration that is accepted; a noisier one waits for another row. By default
         half of the digits of the numbers at hand.
 
-    A subclass sets `parts`: they and the redundancy determine its code, unless it brings a `plan` of its own, with
-    codes; `lend` then says whether workers of slots that are recovered may help those that lag. One whose code recovers
-    many values, and not one sum, is `stacked`; one that wants what each slot gives, and not their sum, is `by_slot`.
+    A subclass sets `parts`: they and the redundancy determine its code, unless it has one of its own (`own_code`), or
+    brings a `plan` with codes; `lend` then says whether workers of slots that are recovered may help those that lag. A
+    job whose code recovers many values, and not one sum, is `stacked`; one that wants what each slot gives, and not
+    their sum, is `by_slot`.
     `move_cost` is what a part that is new to a worker costs it, in parts. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
@@ -39,6 +41,7 @@ class IterativeJob(ABC):
 
     parts: int
     plan: CodedPlan | None = None
+    own_code: OwnCode | None = None
     lend = False
     stacked = False
     by_slot = False
@@ -70,7 +73,13 @@ class IterativeJob(ABC):
     @property
     def code_key(self) -> Hashable:
         """What jobs have in common that have one code, at the same redundancy: all that `code` depends on."""
-        return type(self), self.parts
+        return type(self), self.parts, self.own_code
+
+    def use_code(self, code: OwnCode) -> None:
+        """Protect iterations by a code of one's own; its rows are still shared out by the workers' speeds."""
+        if self.plan is not None or self.by_slot:
+            raise ArgumentError("code: not allowed beside a plan, which has codes")
+        self.own_code = checked_choice(code)
 
     @abstractmethod
     def work(self, codes: Sequence[Code]) -> Work:

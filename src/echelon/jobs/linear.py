@@ -11,6 +11,7 @@ from echelon.arrays import NumberArray
 from echelon.codes import Code, mds
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
 _ONE = np.ones(1)
@@ -26,6 +27,9 @@ class LinearJob(IterativeJob):
         of a memory-mapped one. A sparse matrix of SciPy needs a `plan` without parity, which would be dense.
     vector: what is multiplied, a vector or a matrix of columns; the state itself unless given. Runs on the master, as
         `update` does.
+    code: a code of one's own over the blocks, whose first rows are the blocks: a `Code`; a name of `codes.CODES` with
+        arguments, such as "mds:parity=circle", which the redundancy completes; or ``code(parts)``. Workers still get
+        rows by their speeds.
     plan: how the product is protected instead, and which worker computes what: one slot whose first rows are the
         blocks, such as `echelon.schemes.backups`, with a lane for every worker of the stream. The stream's redundancy
         and split play no part then.
@@ -45,6 +49,7 @@ class LinearJob(IterativeJob):
         state: Any,
         parts: int,
         vector: Callable[[Any], Any] | None = None,
+        code: OwnCode | None = None,
         plan: CodedPlan | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
@@ -63,10 +68,18 @@ class LinearJob(IterativeJob):
             raise ArgumentError(
                 "plan: missing; a sparse matrix needs one whose rows are its blocks, such as schemes.backups"
             )
+        if code is not None:
+            self.use_code(code)
 
     def code(self, redundancy: float, rng: Generator) -> Code:
-        """Return a systematic MDS code over the blocks."""
-        return mds(parts=self.parts, rows=max(self.parts, round(self.parts * redundancy)), rng=rng)
+        """Return the job's own code, or a systematic MDS code over the blocks."""
+        rows = max(self.parts, round(self.parts * redundancy))
+        if self.own_code is None:
+            return mds(parts=self.parts, rows=rows, rng=rng)
+        made = made_code(self.own_code, parts=self.parts, rows=rows, critical=self.parts, rng=rng)
+        if not made.systematic or not made.precoded:
+            raise ArgumentError("code: not allowed; its first rows must be the blocks in their order")
+        return made
 
     def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""

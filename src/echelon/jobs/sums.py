@@ -13,6 +13,7 @@ from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function
 from echelon.jobs.chunks import Chunks
+from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
 MESSAGES = ("bfloat16",)
@@ -35,6 +36,10 @@ class SumJob(IterativeJob):
 
     weighted: ``weighted(state, chunks, coefficients)``, the weighted sum of `partial` over some chunks, where that is
         cheaper at once than chunk by chunk; asked for rows whose chunks the worker needs for no other row.
+    code: a code of one's own for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
+        arguments, such as "fractional_repetition:load=3", which the redundancy completes; or ``code(parts)``. Workers
+        still get consecutive rows by their speeds, as many as suits them best just now; the first row of a worker costs
+        all of its chunks, a further one those that the row before it did not need.
     plan: how the sum is protected instead, and which worker computes what: a plan with codes from `echelon.schemes`
         (multi_message, gradient_coding, …), with a lane for every worker of the stream. The stream's redundancy and
         split play no part then.
@@ -59,6 +64,7 @@ class SumJob(IterativeJob):
         load: Callable[[int], Any] | None = None,
         parts: int | None = None,
         weighted: Callable[[Any, Sequence[Any], NumberArray], Any] | None = None,
+        code: OwnCode | None = None,
         plan: CodedPlan | None = None,
         lend: bool = False,
         messages: str | None = None,
@@ -76,14 +82,21 @@ class SumJob(IterativeJob):
             self.move_cost = 1.0  # reading a chunk takes about as long as using it
         if plan is not None:
             self.plan = _checked_plan(plan, self.parts)
+        if code is not None:
+            self.use_code(code)
         if lend and plan is None:
             raise ArgumentError("lend: not allowed without a plan; rows of one slot are shared out by speed anyway")
         self.lend = bool(lend)
         self.messages = None if messages is None else checks.one_of("messages", messages, MESSAGES)
 
     def code(self, redundancy: float, rng: Generator) -> Code:
-        """Return a cyclic code over the chunks; without redundancy the chunks themselves."""
+        """Return the job's own code, or a cyclic one over the chunks; without redundancy the chunks themselves."""
         needed = min(self.parts, max(1, round(self.parts / redundancy)))
+        if self.own_code is not None:
+            made = made_code(self.own_code, parts=self.parts, rows=self.parts, critical=needed, rng=rng)
+            if not _is_sum(made):
+                raise ArgumentError("code: not allowed; must give a sum of partial results, by real numbers")
+            return made
         if needed == self.parts:
             return uncoded(parts=self.parts)
         return cyclic(rows=self.parts, load=self.parts - needed + 1, rng=rng)
@@ -108,7 +121,7 @@ class SumJob(IterativeJob):
 def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     if not isinstance(plan, CodedPlan):
         raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must have codes (echelon.schemes.CodedPlan)")
-    if any(code.precoded or np.iscomplexobj(code.matrix) or not _is_sum(code) for code in plan.codes):
+    if not all(map(_is_sum, plan.codes)):
         raise ArgumentError("plan: not allowed; every slot must give a sum of partial results, by a real code")
     if sorted(chunk for some in plan.chunks for chunk in some) != list(range(plan.parts)):
         raise ArgumentError("plan: not allowed; every chunk must be in one slot, once")
@@ -118,7 +131,9 @@ def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
 
 
 def _is_sum(code: Code) -> bool:
-    return code.target.shape[0] == 1 and bool((code.target == 1).all())
+    """Return whether a code gives the sum of partial results, by real numbers."""
+    summed = code.target.shape[0] == 1 and bool((code.target == 1).all())
+    return summed and not code.precoded and not np.iscomplexobj(code.matrix)
 
 
 def rows_of(codes: Sequence[Code], parts: Sequence[Sequence[int]]) -> list[list[tuple[tuple[int, ...], NumberArray]]]:

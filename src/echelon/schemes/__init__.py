@@ -1,6 +1,8 @@
 """Functions that return plans. A new scheme is one file and one line in `SCHEMES`."""
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from echelon.plan import Plan
 from echelon.schemes.any_k import any_k
@@ -21,35 +23,43 @@ from echelon.schemes.sequential import (
     uncoded_products,
 )
 from echelon.schemes.sliding_window import sliding_window
-from echelon.schemes.splitting import RULES, split_rows
+from echelon.schemes.splitting import RULES, split_code, split_rows
 from echelon.schemes.uncoded_multi_message import uncoded_multi_message
 from echelon.schemes.window import RoundPlan, Window
 
+
+def _scheme(path: str) -> Any:
+    """Return a scheme by its file and its function, so that one line below is all that a new one needs."""
+    module, name = path.split(".")
+    return getattr(import_module(f"echelon.schemes.{module}"), name)
+
+
 SCHEMES: dict[str, Callable[..., Plan]] = {
-    "any_k": any_k,
-    "backups": backups,
-    "block_coordinate": block_coordinate,
-    "coded_rows": coded_rows,
-    "fractional_repetition": fractional_repetition,
-    "gradient_coding": gradient_coding,
-    "lagrange": lagrange,
-    "multi_message": multi_message,
-    "pull": pull,
-    "sliding_window": sliding_window,
-    "uncoded_multi_message": uncoded_multi_message,
+    "any_k": _scheme("any_k.any_k"),
+    "backups": _scheme("backups.backups"),
+    "block_coordinate": _scheme("block_coordinate.block_coordinate"),
+    "coded_rows": _scheme("coded_rows.coded_rows"),
+    "fractional_repetition": _scheme("fractional_repetition.fractional_repetition"),
+    "gradient_coding": _scheme("gradient_coding.gradient_coding"),
+    "lagrange": _scheme("lagrange.lagrange"),
+    "multi_message": _scheme("multi_message.multi_message"),
+    "pull": _scheme("pull.pull"),
+    "sliding_window": _scheme("sliding_window.sliding_window"),
+    "uncoded_multi_message": _scheme("uncoded_multi_message.uncoded_multi_message"),
 }
+globals().update(SCHEMES)  # here a name is the function, and not the file that it is in
 
 # schemes whose plan for a round depends on the rounds before: a `Window` makes the plans
 CHAINS: dict[str, Callable[..., Sequential]] = {
-    "diagonal_interleaved": diagonal_interleaved,
-    "improved_diagonal_interleaved": improved_diagonal_interleaved,
-    "polynomial_products": polynomial_products,
-    "uncoded_products": uncoded_products,
+    "diagonal_interleaved": _scheme("sequential.diagonal_interleaved"),
+    "improved_diagonal_interleaved": _scheme("sequential.improved_diagonal_interleaved"),
+    "polynomial_products": _scheme("sequential.polynomial_products"),
+    "uncoded_products": _scheme("sequential.uncoded_products"),
 }
 
 __all__ = [
     "CHAINS", "RULES", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
     "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
     "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
-    "pull", "sliding_window", "split_rows", "uncoded_multi_message", "uncoded_products",
+    "pull", "sliding_window", "split_code", "split_rows", "uncoded_multi_message", "uncoded_products",
 ]  # fmt: skip

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from echelon import checks
+from echelon.codes import Code
 from echelon.delays import Delay, task_laws
 from echelon.errors import ArgumentError, NoClosedForm
-from echelon.profile import Profile
+from echelon.profile import Profile, Speeds
+from echelon.schemes.coded_plan import LEAST
 from echelon.splits import SPLITS, Split, best
 
 RULES = (*SPLITS, "best")
@@ -47,6 +49,23 @@ def split_rows(
     if not all(law.closed for law in laws):
         raise NoClosedForm("split: 'best' needs task laws with a closed form; use theorem2 for these workers")
     return _best(profile, laws, SPLITS["theorem2"](profile.speeds, tasks, job.gamma), purge)
+
+
+def split_code(code: Code, speeds: Speeds, rule: str = "theorem2", gamma: float = 1.0) -> Split:
+    """Return how many rows of a code each worker gets, where lanes are consecutive rows (`coded_rows`).
+
+    The first row of a lane costs all parts that it combines, a further one those that the row before it does not
+    share, on average over the code: one for a cyclic code.
+
+    >>> from echelon.codes import fractional_repetition
+    >>> split_code(fractional_repetition(rows=12, load=3), Speeds([1.0, 3.0], [0.1, 0.3], [0.0, 0.0])).counts.tolist()
+    [10, 2]
+    """
+    alone, after = code.mean_costs
+    further = max(LEAST, after)
+    rows = Speeds(further * speeds.mean, further**0.5 * speeds.std, speeds.link)
+    split = SPLITS[checks.one_of("split", rule, SPLITS)]
+    return split(rows, code.rows, gamma, first=max(1.0, alone / further))
 
 
 def _best(profile: Profile, laws: Sequence[Delay], start: Split, purge: bool) -> Split:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from echelon.arrays import FloatArray, IntArray
-from echelon.codes import Code
+from echelon.codes import Code, tracker
 from echelon.estimate import SpeedEstimator
 from echelon.profile import Speeds
+from echelon.schemes import split_code
 from echelon.splits import SPLITS
 from echelon.stream.observer import Arrival, RoundSeen
 
@@ -191,15 +192,18 @@ class Pacing:
                 Speeds(np.ones(len(at)), np.ones(len(at)), np.zeros(len(at))), code.rows, GAMMA
             ).counts
         speeds = Speeds(self._mean[at], self._std[at], self._link[at])
-        return SPLITS[self.rule](speeds, code.rows, GAMMA, first=code.cost(0)).counts
+        return split_code(code, speeds, self.rule, GAMMA).counts
 
     def _time(self, code: Code, at: IntArray, counts: IntArray) -> float:
-        """Return when the threshold is reached if every task took its mean: the first of a lane costs more than one."""
-        first = code.cost(0) - 1
+        """Return when the code is recovered if every task took its mean: the first of a lane costs more than others."""
         lane = np.repeat(at, counts)
         place = np.arange(len(lane)) - np.repeat(np.cumsum(counts) - counts, counts)
-        arrivals = self._link[lane] + self._mean[lane] * (first + 1 + place)
-        return float(np.partition(arrivals, code.threshold - 1)[code.threshold - 1])
+        alone, after = code.mean_costs
+        arrivals = self._link[lane] + self._mean[lane] * (alone + after * place)
+        if code.counting:
+            return float(np.partition(arrivals, code.threshold - 1)[code.threshold - 1])
+        watch = tracker(code)
+        return next(float(arrivals[row]) for row in np.argsort(arrivals, kind="stable") if watch.add(int(row)))
 
 
 def observations(seen: RoundSeen, places: Mapping[int, int], pacing: Pacing) -> list[Seen]:

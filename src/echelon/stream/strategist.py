@@ -34,7 +34,7 @@ class Strategist:
 
     def plan(self, job: IterativeJob) -> CodedPlan | None:
         """Return the plan that a job is to run by, or None for the stream's own way; may take seconds."""
-        if job.plan is not None or job.by_slot:
+        if job.plan is not None or job.by_slot or job.own_code is not None:
             return job.plan
         if not self._pacing.known:
             return None
