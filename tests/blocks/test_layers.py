@@ -194,7 +194,7 @@ def test_levels_of_equal_costs_are_those_of_the_partition():
         ({"deltas": (0.1, 0.1)}, r"deltas\[1\]: 0.1 is not allowed; must be 0"),
         ({"deltas": (-0.1, 0.0)}, r"deltas\[0\]: -0.1"),
         ({"weights": (1.0, 0.0)}, r"weights\[1\]: 0.0"),
-        ({"weights": ()}, "weights: .*one a layer"),
+        ({"weights": ()}, "weights: .*one per layer"),
         ({"weights": 1.0}, "weights: 1.0 is not allowed"),
     ],
 )
@@ -204,7 +204,7 @@ def test_costs_that_make_no_sense_are_refused(arguments, said):
 
 
 def test_what_is_not_allowed_is_named():
-    with pytest.raises(ArgumentError, match=r"levels: .* must be 4, one a layer"):
+    with pytest.raises(ArgumentError, match=r"levels: .* must be 4, one per layer"):
         COSTS.tasks([0, 1])
     with pytest.raises(ArgumentError, match="not fall"):
         COSTS.tasks([0, 1, 0, 1])

@@ -3,7 +3,7 @@
 N workers compute coordinates in order of rising redundancy; those of level n can do without n workers and cost each
 worker n + 1 subsets of the data. `METHODS` finds the partition x, each called as (workers, coordinates, law, unit):
 
-    exact        optimal and certified; all workers alike, with a law that has a formula
+    exact        optimal and certified; all workers alike, with a law for which `is_continuous` holds
     subgradient  any laws, by draws (the paper's method)
     lp           any laws or recorded times, by draws; slow links, a cap on storage
     t, f         closed forms, at once for any N

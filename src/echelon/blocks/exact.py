@@ -27,8 +27,8 @@ _POLISH = 12  # Newton steps at most
 def optimise_exact(workers: int, coordinates: int, law: Delay, unit: float = 1.0, tolerance: float = 1e-5) -> Partition:
     """Return the partition of least expected runtime, certified to be within `tolerance` of it (a share of it).
 
-    law: of one cycle time, the same for all workers; with a continuous distribution function. unit: M b / N.
-    Raises `ArgumentError` where so small a tolerance is out of reach.
+    law: of one cycle time, the same for all workers; with a continuous distribution function, which may have kinks.
+    unit: M b / N. Raises `ArgumentError` where the tolerance is out of reach.
 
     >>> from echelon.delays import ShiftedExponential
     >>> best = optimise_exact(3, 100, ShiftedExponential(shift=0.1, rate=1.0))

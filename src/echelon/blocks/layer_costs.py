@@ -45,7 +45,7 @@ class LayerCosts:
         for name, more in (("deltas", {"least": 0.0}), ("weights", {"above": 0.0})):
             values = getattr(self, name)
             if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
-                raise ArgumentError(f"{name}: {values!r} is not allowed; must be a list of numbers, one a layer")
+                raise ArgumentError(f"{name}: {values!r} is not allowed; must be a list of numbers, one per layer")
             checked = tuple(checks.number(f"{name}[{i}]", value, **more) for i, value in enumerate(values))
             object.__setattr__(self, name, checked)
         if len(self.deltas) != len(self.weights):
@@ -105,7 +105,7 @@ class LayerCosts:
         most = 10**6 if workers is None else workers - 1
         listed = [checks.whole(f"levels[{i}]", level, least=0, most=most) for i, level in enumerate(levels)]
         if len(listed) != self.layers or sorted(listed) != listed:
-            raise ArgumentError(f"levels: {listed} is not allowed; must be {self.layers}, one a layer, and not fall")
+            raise ArgumentError(f"levels: {listed} is not allowed; must be {self.layers}, one per layer, and not fall")
         return np.array(listed, dtype=np.int64)
 
 

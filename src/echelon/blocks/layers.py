@@ -72,7 +72,7 @@ def optimise_layers(
 ) -> LayerLevels:
     """Return the levels of least expected time, of all where there are at most `most` ways, else near the least.
 
-    law: one for all workers, or one a worker. unit times a draw is what the whole gradient of one chunk takes.
+    law: one for all workers, or one per worker. unit times a draw is what the whole gradient of one chunk takes.
     storage: chunks that a worker can hold at most, so that levels stay below it (block, note 8).
     draws: that the search compares levels on; the few best are then compared exactly, or on fresh draws.
 
@@ -137,7 +137,7 @@ def levels_by_cost(x: FloatArray, costs: Sequence[float] | FloatArray) -> IntArr
     x = checked_partition("x", x)
     values = np.asarray(costs, dtype=np.float64)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() <= 0:
-        raise ArgumentError("costs: not allowed; must be a row of finite numbers > 0, one a coordinate")
+        raise ArgumentError("costs: not allowed; must be a row of finite numbers > 0, one per coordinate")
     ends = np.cumsum(x) / x.sum()
     middles = (np.cumsum(values) - values / 2) / values.sum()
     # a cut goes behind a coordinate whose middle lies before it: nowhere else is the cumulative cost nearer

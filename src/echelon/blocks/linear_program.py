@@ -44,7 +44,7 @@ def optimise_lp(
 ) -> Partition:
     """Return the partition that is best on average over draws of `law`, or over recorded `times`.
 
-    law: one for all workers, or one a worker. times: recorded cycle times instead, shape (rounds, workers); then
+    law: one for all workers, or one per worker. times: recorded cycle times instead, shape (rounds, workers); then
     `expected` is the mean over them, which flatters x a little.
     message_time: what each coordinate takes to reach the master, in the unit of the runtime.
     storage: subsets that a worker can hold at most, so that x_n = 0 for n >= storage (block, note 8). The certificate

@@ -61,7 +61,7 @@ def refined(ends: FloatArray, values: Callable[[FloatArray], FloatArray], order:
     values: takes times to an array of shape (..., times); all of it is to be resolved.
 
     >>> refined(np.array([0.0, 1.0]), lambda t: np.exp(-8 * t), 6, 1e-3).tolist()
-    [0.0, 0.5, 1.0]
+    [0.0, 0.125, 0.25, 0.5, 1.0]
     """
     last = rule(order)[2][-2:]
     kept = [ends[:1]]

@@ -19,7 +19,7 @@ _BLOCK = 1 << 21
 def sorted_times(laws: Delay | Sequence[Delay], workers: int, draws: int, rng: Generator) -> FloatArray:
     """Return independent draws of all workers' cycle times, each sorted, shape (draws, workers).
 
-    laws: one for all workers, or one a worker; sorting is all that unequal workers need.
+    laws: one for all workers, or one per worker; sorting is all that unequal workers need.
     """
     if isinstance(laws, Delay):
         times = laws.sample((draws, workers, 1, 1), rng)[..., 0, 0]

@@ -37,7 +37,7 @@ def optimise_subgradient(
 ) -> Partition:
     """Return a partition near the optimum, from draws alone.
 
-    law: one for all workers, or one a worker. steps, batch: how often x moves, and draws for each move.
+    law: one for all workers, or one per worker. steps, batch: how often x moves, and draws for each move.
     step_size: how far the first step goes, as a share of all coordinates; later ones go 1/sqrt(k) as far.
 
     >>> from echelon.delays import Pareto

@@ -107,7 +107,7 @@ def block(
 def _law(
     file: Path | None, workers: int | None, rate: float, shift: float
 ) -> tuple[Delay | Sequence[Delay], int]:  # fmt: skip
-    """Return one law for all workers, or one a worker, and how many they are."""
+    """Return one law for all workers, or one per worker, and how many they are."""
     if (file is None) == (workers is None):
         raise ArgumentError("FILE, --workers: one of them must be given, and not both")
     if file is None:

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from echelon import checks
-from echelon.arrays import ComplexArray, FloatArray, IntArray
+from echelon.arrays import FloatArray, IntArray
 from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Speeds
-from echelon.theory.iteration import Convolution, TaskSums, cuts_of
+from echelon.theory.iteration import TaskSums, cuts_of, sum_at_most
 from echelon.theory.queue import queue_delay, service_moments
 from echelon.theory.tabulated import TabulatedCdf
-
-_BLOCK = 1 << 21  # numbers held at once in a convolution
 
 
 def metric(speeds: Speeds, counts: IntArray | FloatArray, gamma: float = 1.0) -> FloatArray:
@@ -112,24 +111,17 @@ def busy_law(laws: Sequence[TaskSums], links: FloatArray, critical: int) -> Tabu
     cuts = [link + cuts_of(law, range(1, critical + 1)) for law, link in zip(laws, links, strict=True)]
     # the worker that would be the first to deliver everything alone
     first = min(range(len(laws)), key=lambda p: float(links[p] + critical * laws[p].mean))
+    sent = [partial(_sent_pmf, law, float(link), critical) for law, link in zip(laws, links, strict=True)]
     return TabulatedCdf(
-        lambda times: _busy_cdf(laws, links, critical, times),
+        lambda times: 1 - sum_at_most(critical - 1, sent, times),
         start=float(links[first] + critical * laws[first].mean),
         cuts=np.concatenate(cuts),
         decay=float(laws[first].std ** 2 / laws[first].mean + laws[first].mean),
     )
 
 
-def _busy_cdf(laws: Sequence[TaskSums], links: FloatArray, critical: int, times: FloatArray) -> FloatArray:
-    fold = Convolution(critical - 1)
-    values = np.empty(len(times))
-    step = max(1, _BLOCK // fold.length)
-    for at in range(0, len(times), step):
-        some = times[at : at + step]
-        product: ComplexArray = np.ones((len(some), fold.bins), dtype=np.complex128)
-        for law, link in zip(laws, links, strict=True):
-            reached = law.sums(range(critical + 1), some - link)  # P(N >= k), k = 0 … K
-            reached[:, 0] = 1.0
-            product *= fold.transform(np.maximum(reached[:, :-1] - reached[:, 1:], 0.0))
-        values[at : at + step] = 1 - fold.at_most(product, fold.spare)
-    return values
+def _sent_pmf(law: TaskSums, link: float, critical: int, times: FloatArray) -> FloatArray:
+    """Return P(N = j) for j = 0 … K - 1, shape (times, K)."""
+    reached = law.sums(range(critical + 1), times - link)  # P(N >= k), k = 0 … K
+    reached[:, 0] = 1.0
+    return np.maximum(reached[:, :-1] - reached[:, 1:], 0.0)

@@ -6,7 +6,8 @@ small mass functions (stream, note 8). Without purging all n rows are needed, n 
 is the product of the workers' CDFs (stream, section IV).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -97,6 +98,23 @@ class Convolution:
         return np.clip(pmf @ (1 / self._damp[: limit + 1]), 0.0, 1.0)
 
 
+def sum_at_most(limit: int, pmfs: Sequence[Callable[[FloatArray], FloatArray]], times: FloatArray) -> FloatArray:
+    """Return P(N_1 + … + N_P <= limit) at each time.
+
+    pmfs: one per N_p, each takes times to P(N_p = j) for j = 0 … limit, shape (times, limit + 1).
+    """
+    fold = Convolution(limit)
+    values = np.empty(len(times))
+    step = max(1, _BLOCK // fold.length)
+    for at in range(0, len(times), step):
+        some = times[at : at + step]
+        product: ComplexArray = np.ones((len(some), fold.bins), dtype=np.complex128)
+        for pmf in pmfs:
+            product *= fold.transform(pmf(some))
+        values[at : at + step] = fold.at_most(product, limit)
+    return values
+
+
 def _checked(
     laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int
 ) -> tuple[FloatArray, IntArray]:
@@ -120,16 +138,9 @@ def iteration_cdf(
 
 
 def _cdf(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int, times: FloatArray) -> FloatArray:
-    fold = Convolution(int(counts.sum()) - critical)
-    values = np.empty(len(times))
-    step = max(1, _BLOCK // fold.length)
-    for at in range(0, len(times), step):
-        some = times[at : at + step]
-        product: ComplexArray = np.ones((len(some), fold.bins), dtype=np.complex128)
-        for p in np.flatnonzero(counts).tolist():
-            product *= fold.transform(missing_pmf(laws[p], links[p], int(counts[p]), some, fold.spare))
-        values[at : at + step] = fold.at_most(product, fold.spare)
-    return values
+    spare = int(counts.sum()) - critical
+    held = [(laws[p], float(links[p]), int(counts[p])) for p in np.flatnonzero(counts).tolist()]
+    return sum_at_most(spare, [partial(missing_pmf, *worker, spare=spare) for worker in held], times)
 
 
 def iteration_law(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, critical: int) -> TabulatedCdf:
