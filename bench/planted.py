@@ -74,10 +74,8 @@ BUGS = [
     ),
     Bug(
         "the master accepts a late message", MACHINE,
-        "        collection = self.collection\n        if event.round != self.round or self.phase is not "
-        "Phase.COLLECTING or collection is None:\n            return []\n        slot = event.slot\n",
-        "        collection = self.collection\n        if self.phase is not Phase.COLLECTING or collection is None:\n"
-        "            return []\n        slot = event.slot\n",
+        "        if round != self.round or self.phase is not Phase.COLLECTING or collection is None:\n",
+        "        if self.phase is not Phase.COLLECTING or collection is None:\n",
     ),
     Bug(
         "a step is journalled before its state", DELIVERER,
@@ -122,8 +120,8 @@ BUGS = [
     Bug(
         "the memory of a late message is not given back", DRIVER,
         "            self._cluster.release(message)\n            self._observers.tell(Observer.received, "
-        'arrival("late"))\n',
-        '            self._observers.tell(Observer.received, arrival("late"))\n',
+        '_arrival((*arrival, "late")))\n',
+        '            self._observers.tell(Observer.received, _arrival((*arrival, "late")))\n',
     ),
     Bug(
         "the memory of a repeated message is not given back", DRIVER,

@@ -140,6 +140,21 @@ def test_combine_fills_out_and_takes_any_shape():
     np.testing.assert_allclose(got, np.tensordot(weights, np.stack(messages), axes=1), atol=1e-12)
 
 
+@pytest.mark.parametrize("wanted", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128, ">f8"])
+@pytest.mark.parametrize("length", [1, 1024, 1025, 70_000])
+def test_messages_of_any_length_and_type_are_combined_to_rounding(length, dtype, wanted):
+    """Small ones are gathered, large ones added block by block: as an exact sum, to the rounding of seven terms."""
+    rng = np.random.default_rng(length)
+    weights = rng.standard_normal((wanted, 7))
+    messages = [rng.standard_normal(length).astype(dtype) for _ in range(7)]
+    got = combine(weights, messages)
+    assert (got.shape, got.dtype) == ((wanted, length), np.dtype(dtype).newbyteorder("="))
+    wide = np.array(messages, dtype=np.clongdouble)
+    terms = np.abs(weights) @ np.abs(wide)
+    assert (np.abs(got - weights @ wide) <= 8 * np.finfo(dtype).eps * terms).all()
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -135,6 +135,26 @@ def test_an_observer_that_raises_is_dropped_and_logged_and_nobody_else_notices(c
     assert "a full disk, say" in caplog.text
 
 
+class Few(ec.Observer):
+    """Has one method of its own, and one that it was given."""
+
+    def __init__(self):
+        self.rounds, self.rows = [], []
+        self.received = self.rows.append
+
+    def stepped(self, running, seen, finished):
+        self.rounds.append(seen.round)
+
+
+@pytest.mark.parametrize("others", [[], [ec.Observer()], [Told()]])
+def test_an_observer_is_told_of_what_it_has_methods_for_whoever_else_listens(others):
+    few = Few()
+    with ec.Stream("virtual", workers=2, redundancy=1.0, observers=[*others, few]) as stream:
+        stream.submit(sum_job(chunks=2, iterations=3)).result()
+    assert few.rounds == [1, 2, 3]
+    assert [(arrival.round, arrival.row) for arrival in few.rows] == [(n, row) for n in (1, 2, 3) for row in (0, 1)]
+
+
 def test_what_is_no_observer_is_refused():
     with pytest.raises(ec.ArgumentError, match=r"observers: .* is not allowed; must be an Observer"):
         ec.Stream("threads", workers=1, observers=[print])

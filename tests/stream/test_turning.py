@@ -59,6 +59,20 @@ def test_time_passes_however_late_it_is():
         np.testing.assert_allclose(stream.submit(sum_job()).result(), sum_result())
 
 
+def test_no_time_passes_for_threads_that_have_what_they_waited_for():
+    """Several threads let time pass in turns; when the last of them has its result, the clock is where that came."""
+    with ec.Stream("virtual", workers=2, redundancy=1.0, progress=False) as stream:
+        for _ in range(20):
+            began = stream.now()
+            handles = [stream.submit(sum_job(chunks=2, iterations=3)) for _ in range(4)]
+            threads = [threading.Thread(target=handle.result) for handle in handles]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(LIMIT_S)
+            assert stream.now() - began == 12.0
+
+
 def test_a_worker_that_is_killed_twice_dies_once():
     cluster = VirtualCluster(2)
     with ec.Stream(cluster, progress=False) as stream:

@@ -6,6 +6,7 @@ the type "H" where the result has "f", as no result itself can: so it says what 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,7 @@ _WIDE, _NARROW = b'["f"', b'["H"'  # a leaf of a form; keys have their quotes es
 _BLOCK = 1 << 15  # numbers at a time: what is computed of them stays in the cache
 
 
+@lru_cache(maxsize=256)
 def is_narrow(form: bytes) -> bool:
     """Return whether a message of this form was rounded."""
     return _NARROW in form

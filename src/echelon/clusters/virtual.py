@@ -125,7 +125,8 @@ class VirtualCluster(Inside):
                 raise ClusterError(
                     f"nothing more can happen after {self.time:g} virtual seconds: no worker is left or on its way"
                 )
-        self._bell.clear()
+        if self._bell.is_set():
+            self._bell.clear()
         reports, self._reports = self._reports, []
         return reports
 

@@ -11,6 +11,7 @@ from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
 
 _BLOCK = 1 << 16  # numbers of a sum at a time: they stay in the cache while every message is read once
+_SMALL = 1 << 10  # numbers of a message that are sooner gathered than added one message after another
 
 
 def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None) -> Any:
@@ -29,14 +30,14 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None) -> A
     if not plain and not all(api.is_array_api_obj(message) for message in messages):
         raise ArgumentError("messages: must be arrays, of NumPy or another library that follows the array API")
     shape = tuple(messages[0].shape)
-    if any(tuple(message.shape) != shape for message in messages):
+    if {tuple(message.shape) for message in messages} != {shape}:
         raise ArgumentError(f"messages: must all have one shape, {shape}")
     messages = [inexact(message) for message in messages]
     if not plain and not all(api.is_numpy_array(message) for message in messages):
         if out is not None:
             raise ArgumentError("out: not allowed for arrays other than NumPy's")
         return _combine_any(weights, messages, shape)
-    dtype = np.result_type(*(message.dtype for message in messages))
+    dtype = np.result_type(*{message.dtype for message in messages})
     if np.iscomplexobj(weights):
         dtype = np.result_type(dtype, np.complex64)
     full = (wanted, *shape)
@@ -45,8 +46,10 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None) -> A
     elif out.shape != full or out.dtype != dtype or not out.flags.c_contiguous:
         raise ArgumentError(f"out: must be a contiguous array of shape {full} and type {dtype}")
     flat = [message.reshape(-1) for message in messages]
-    sums, narrow = out.reshape(wanted, -1), weights.astype(dtype)
-    if wanted == 1:
+    sums, narrow = out.reshape(wanted, len(flat[0])), weights.astype(dtype)
+    if len(flat[0]) <= _SMALL:
+        np.matmul(narrow, np.array(flat, dtype=dtype), out=sums)
+    elif wanted == 1:
         _accumulate(narrow[0], flat, sums[0])
     else:
         _multiply(narrow, flat, sums)

@@ -19,6 +19,7 @@ class Collection:
     start: when the round began. rule: when it ends, where that is not when every slot is recovered.
     came: rows that were there before. ready: which slots have rows enough.
     sent: parts that a worker's messages took it, and when the last of them came.
+    given: who was given a row, and at what cost, each time that it was given out.
     """
 
     def __init__(
@@ -27,8 +28,7 @@ class Collection:
         self.round, self.plan, self.codes, self.start = round, plan, codes, start
         self.rule = _rule(plan, start)
         self.sent: dict[int, tuple[float, float]] = {}
-        self.costs: dict[tuple[int, int, int], float] = {}  # of what was given, by worker, slot and row
-        lanes = [{task.slot for task in lane} for lane in plan.lanes]
+        lanes = [{task.slot for task in lane} for lane in plan.lanes] if len(plan.slots) > 1 else []
         self._mixed = {slot for slots in lanes if len(slots) > 1 for slot in slots}
         self.trackers = [self._new_tracker(slot) for slot in range(len(plan.slots))]
         self.recovered = [False] * len(plan.slots)
@@ -36,8 +36,7 @@ class Collection:
         self.received: set[Row] = set()
         # lanes as they stand: what a worker has still to send, in order
         self.pending: dict[int, dict[Row, Task]] = {}
-        self.holders: dict[Row, list[int]] = {}
-        self.given: Counter[Row] = Counter()
+        self.given: dict[Row, list[tuple[int, float]]] = {}
         self.kills: Counter[Row] = Counter()
         self.pool: deque[tuple[Task, ...]] = deque(() if plan.pool is None else plan.pool.batches)
         self.busy: Counter[int] = Counter()  # messages that a worker has still to send, needed or not
@@ -58,13 +57,12 @@ class Collection:
     def give(self, worker: int, tasks: Iterable[Task]) -> Assign:
         """Note that a worker gets tasks, and return the action that tells it."""
         listed = tuple(tasks)
-        lane = self.pending.setdefault(worker, {})
+        lane, given = self.pending.setdefault(worker, {}), self.given
         self.busy[worker] += len(listed)
         for task in listed:
-            lane[task.slot, task.row] = task
-            self.costs[worker, task.slot, task.row] = task.cost
-            self.holders.setdefault((task.slot, task.row), []).append(worker)
-            self.given[task.slot, task.row] += 1
+            at = task.slot, task.row
+            lane[at] = task
+            given.setdefault(at, []).append((worker, task.cost))
         return Assign(worker, self.round, listed)
 
     def pull(self, workers: Iterable[int]) -> list[Assign]:
@@ -105,17 +103,18 @@ class Collection:
         if self.rule is not None:
             self.rule.arrived(at, now)
         self.refused[slot] = False  # this may be the row that was waited for
-        for worker in self.holders.pop(at, ()):
-            # a holder may be lost by now, or hold the row twice
-            self.pending.get(worker, {}).pop(at, None)
+        for worker, _ in self.given.get(at, ()):
+            lane = self.pending.get(worker)
+            if lane is not None:  # it may be lost by now
+                lane.pop(at, None)  # it may have held the row twice
         self.ready[slot] = self.trackers[slot].add(row)
         return self.ready[slot] and not self.recovered[slot]
 
     def progress(self, worker: int, slot: int, row: int, now: float) -> None:
         """Take note of how far a worker is, when the message of a row comes from it, needed or not."""
-        cost = self.costs.get((worker, slot, row))
-        if cost is not None:
-            self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + cost, now
+        costs = [cost for holder, cost in self.given.get((slot, row), ()) if holder == worker]
+        if costs:
+            self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + costs[-1], now
 
     def over(self) -> bool:
         """Return whether the round has what it must have, and nothing is left to wait for."""
@@ -129,7 +128,7 @@ class Collection:
         Lanes that were planned to serve several slots go on as they were planned, and all do where the ending says so.
         """
         self.recovered[slot] = True
-        may_stop = self.rule is None or self.rule.settled(slot, now)
+        may_stop = not all(self.recovered) if self.rule is None else self.rule.settled(slot, now)
         if slot in self._mixed or not may_stop:
             return False
         working = False
@@ -182,7 +181,7 @@ class Collection:
                 continue
             rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
             # those tried least first, so that a row which never comes is not tried for ever
-            for at in sorted(rest, key=lambda at: (self.given[at], at[1])):
+            for at in sorted(rest, key=lambda at: (len(self.given.get(at, ())), at[1])):
                 wanted.append(self._task(at))
                 if trial.add(at[1]) or self.refused[slot]:
                     break
@@ -202,7 +201,7 @@ class Collection:
 
     def rest(self, lane: Sequence[Task]) -> Sequence[Task]:
         """Return what of a lane has not come, at what that costs a worker which has computed nothing of it yet."""
-        left = [task for task in lane if (task.slot, task.row) not in self.received]
+        left = [task for task in lane if (task.slot, task.row) not in self.received] if self.received else lane
         if len(left) == len(lane):
             return lane
         if not self.codes or all(code.precoded for code in self.codes):

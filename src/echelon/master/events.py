@@ -4,6 +4,7 @@ A worker's number is never used again: one that comes back after a loss joins un
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from echelon.codes import Code
 from echelon.plan import Plan
@@ -75,9 +76,11 @@ class Planned:
     ahead: PlannedAhead | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """The message of one row arrived. Whose it is does not matter: every worker computes the same row alike."""
+class Received(NamedTuple):
+    """The message of one row arrived. Whose it is does not matter: every worker computes the same row alike.
+
+    The one event that comes by the thousand: a tuple, which takes a fifth of the time to make.
+    """
 
     time: float
     worker: int

@@ -220,25 +220,25 @@ class Master:
         return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 6), self.round, self.attempt)
 
     def _received(self, event: Received) -> list[Action]:
+        now, worker, round, slot, row = event
         collection = self.collection
-        if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
+        if round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
-        slot = event.slot
         if self.ahead is not None and is_ahead(slot):
-            self.ahead.receive(event.worker, slot, event.row, event.time)
+            self.ahead.receive(worker, slot, row, now)
             return []
         if self.lend:
-            collection.progress(event.worker, slot, event.row, event.time)
-        if not collection.knows(slot, event.row):
+            collection.progress(worker, slot, row, now)
+        if not collection.knows(slot, row):
             return []
-        collection.busy[event.worker] -= 1
-        sender = {event.worker} & self.workers.keys()
-        if (slot, event.row) in collection.received:
-            return [*collection.pull(sender)]
-        self.moved = True
-        if collection.receive(slot, event.row, event.time):
-            return [Recover(self.round, slot, tuple(collection.trackers[slot].received))]
-        return [*collection.pull(sender)] if collection.rule is None else self._wait_or_end(collection, event.time)
+        collection.busy[worker] -= 1
+        if (slot, row) not in collection.received:
+            self.moved = True
+            if collection.receive(slot, row, now):
+                return [Recover(round, slot, tuple(collection.trackers[slot].received))]
+            if collection.rule is not None:
+                return self._wait_or_end(collection, now)
+        return [*collection.pull([worker])] if collection.pool and worker in self.workers else []
 
     def _recovered(self, event: Recovered) -> list[Action]:
         collection = self.collection

@@ -9,6 +9,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,10 @@ from echelon.stream.planning import Planning
 log = logging.getLogger("echelon.stream")
 
 Decide = Callable[[events.Event], list[actions.Action]]
+
+# of what comes with every message, at half the price of its own way
+_arrival: Callable[[tuple[Any, ...]], Arrival] = partial(tuple.__new__, Arrival)
+_received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__, events.Received)
 
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
 
@@ -135,22 +140,24 @@ class Driver:
 
     def _receive(self, message: Message, now: float) -> None:
         worker, round, slot, row, seconds, form, segments, _ = message
-        arrival = partial(Arrival, worker, round, slot, row, now, seconds, sum(segment.nbytes for segment in segments))
+        nbytes = segments[0].nbytes if len(segments) == 1 else sum(segment.nbytes for segment in segments)
+        arrival = worker, round, slot, row, now, seconds, nbytes
+        received = _received((now, worker, round, slot, row))
         seen, running = self._seen, self._served
         if seen is None or running is None or round != seen.round:
             self._cluster.release(message)
-            self._observers.tell(Observer.received, arrival("late"))
-            self.tell(events.Received(now, worker, round, slot, row))
+            self._observers.tell(Observer.received, _arrival((*arrival, "late")))
+            self.tell(received)
             return
         if is_ahead(slot):
-            self._observers.tell(Observer.received, arrival("ahead"))
+            self._observers.tell(Observer.received, _arrival((*arrival, "ahead")))
             if self._ahead.receive(message):
-                self.tell(events.Received(now, worker, round, slot, row))
+                self.tell(received)
             return
         new = (slot, row) not in self._messages and slot not in self._weights
-        came = arrival("new" if new else "again")
+        came = _arrival((*arrival, "new" if new else "again"))
         seen.received += 1
-        seen.nbytes += came.nbytes
+        seen.nbytes += nbytes
         seen.messages.append(came)
         self._observers.tell(Observer.received, came)
         expected = self._forms.setdefault(slot if running.job.by_slot else 0, form) if new else form
@@ -162,13 +169,16 @@ class Driver:
         if form != expected:
             self.tell(events.Failed(now, round, _MIXED.format(expected.decode(), form.decode())))
         else:
-            self.tell(events.Received(now, worker, round, slot, row))
+            self.tell(received)
 
     # what the master wants
 
     def tell(self, event: events.Event) -> None:
         """Tell the master an event, and do what it wants, until nothing is left to do."""
-        actions = deque(self._handle(event))
+        wanted = self._handle(event)
+        if not wanted:
+            return  # as after most messages
+        actions = deque(wanted)
         while actions:
             answer = self._do(actions.popleft())
             if answer is not None:

@@ -156,14 +156,24 @@ class Observers:
         self._first = first
         self._guests: list[Observer] = []  # those that are told
         self._all: list[Observer] = []
+        self._heard: set[Callable[..., None]] = set()  # methods that somebody has of his own
+        self._listen(first)
 
     def add(self, observer: Observer) -> None:
         """Tell one more from now on."""
         self._guests.append(observer)
         self._all.append(observer)
+        self._listen(observer)
+
+    def _listen(self, observer: Observer) -> None:
+        for name, hook in vars(Observer).items():
+            if not name.startswith("_") and getattr(getattr(observer, name), "__func__", None) is not hook:
+                self._heard.add(hook)
 
     def tell(self, hook: Callable[..., None], *values: Any) -> None:
         """Call one method of all, given as `Observer` has it."""
+        if hook not in self._heard:
+            return
         name = hook.__name__
         getattr(self._first, name)(*values)
         for guest in self._guests[:]:

@@ -218,8 +218,8 @@ def observations(seen: RoundSeen, places: Mapping[int, int], pacing: Pacing) -> 
             continue
         costs = {(task.slot, task.row): task.cost for task in lane}
         came = [message for message in by_worker.get(worker, []) if (message.slot, message.row) in costs]
-        done = sum(costs[message.slot, message.row] for message in came)
-        busy = sum(message.seconds for message in came)
+        done = sum([costs[message.slot, message.row] for message in came])
+        busy = sum([message.seconds for message in came])
         last = came[-1].time if came else seen.start + pacing.link(place)
         if len(came) < len(lane):
             # it was at a task that the purge cut short, or the end of its slot

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from threading import Lock, Thread, get_ident
 
 from echelon.clusters import Cluster
@@ -24,7 +23,7 @@ class Turning:
 
     def __init__(self, driver: Driver, cluster: Cluster, broke: Callable[[BaseException], None]) -> None:
         self._driver, self._cluster, self._broke = driver, cluster, broke
-        self._lock, self._turner = Lock(), 0
+        self._lock, self._turner, self._turns = Lock(), 0, 0
         self._over = False
         self._thread = None if cluster.virtual else Thread(target=self._run, name="echelon-stream", daemon=True)
         if self._thread is not None:
@@ -42,9 +41,9 @@ class Turning:
         self._turner = 0
         self._end()
 
-    def _guarded(self, drive: Callable[[], None]) -> None:
+    def _guarded(self, drive: Callable[..., None], *arguments: float | None) -> None:
         try:
-            drive()
+            drive(*arguments)
         except BaseException as error:
             self._driver.stopped = True
             self._broke(error)
@@ -60,17 +59,21 @@ class Turning:
         if self._thread is not None:
             return timeout_s
         end = None if timeout_s is None else self._driver.now() + timeout_s
-        while not self._over and not until():
+        while not self._over:
+            turns = self._turns
+            if until():
+                break
             left = None if end is None else end - self._driver.now()
             if left is not None and left < 0:
                 break
             if self.mine:
                 raise ClusterError("a job's own code can't wait for the stream that runs it")
             with self._lock:
-                if not until():
+                if turns == self._turns or not until():  # it may be so since another thread had its turn
+                    self._turns += 1
                     self._turner = get_ident()
                     try:
-                        self._guarded(partial(self._driver.turn, left))
+                        self._guarded(self._driver.turn, left)
                     finally:
                         self._turner = 0
             if self._driver.stopped:
