@@ -38,7 +38,7 @@ CONTENDERS = [
         "Ray, documented",
         "ray",
         "compare_ray",
-        "`ActorPool.map` over the parts, with an actor for each worker that Ray restarts when it dies "
+        "`ActorPool.map_unordered` over the parts, with an actor for each worker that Ray restarts when it dies "
         "(`max_restarts`, `max_task_retries`)",
     ),
     Contender(

@@ -22,8 +22,8 @@ class RayWorker:
     def pid(self) -> int:
         return os.getpid()
 
-    def part(self, iteration: int, sent: float, request: np.ndarray, number: int) -> np.ndarray:
-        return self._place.do(self._job, iteration, sent, request, number)
+    def part(self, iteration: int, sent: float, request: np.ndarray, number: int) -> tuple[int, np.ndarray]:
+        return number, self._place.do(self._job, iteration, sent, request, number)
 
 
 def call(iteration: int, request: np.ndarray, actor: Any, number: int) -> Any:
@@ -38,8 +38,8 @@ def run(case: Case) -> Run:
         pids = ray.get([actor.pid.remote() for actor in actors])
         pool, state = ActorPool(actors), work.begin()
         for iteration in range(1, work.iterations + 1):
-            parts = pool.map(partial(call, iteration, work.request(state)), range(work.parts))
-            state = work.step(state, work.whole(list(parts)))
+            found = dict(pool.map_unordered(partial(call, iteration, work.request(state)), range(work.parts)))
+            state = work.step(state, work.whole([found[number] for number in range(work.parts)]))
             ends.append(time.monotonic())
             if iteration == case.kill_after:
                 case.kill(pids[VICTIM])
