@@ -1,11 +1,15 @@
 """The comparison with other engines: everybody computes the same, by the same plan, in lines that a script counts."""
 
+import asyncio
 import heapq
+import importlib
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -125,6 +129,58 @@ def test_every_contender_ends_where_a_single_process_ends(contender, job):
     plan = ec.schemes.pull(workers=6, parts=36, shares=[4] * 6, copies=2)
     case = replace(case_of(plan, 36, 6), cluster=DEADLY, job=job, iterations=6, scale=0.005, seed=3)
     assert compare._run(contender, case) < compare.LONGEST_S
+
+
+class LocalActor:
+    """Does what an actor of Dask's does, in a thread: calls one after another, coroutines at once.
+
+    Once it has died, calls raise or never end.
+    """
+
+    def __init__(self, actor, dies_after: int | None, raises: bool) -> None:
+        self._actor, self._left, self._raises = actor, dies_after, raises
+        self._thread = ThreadPoolExecutor(1)
+
+    @property
+    def alive(self) -> bool:
+        return self._left is None or self._left >= 0 or self._raises
+
+    def begin(self, iteration: int):
+        return self._actor.begin(iteration)
+
+    async def message(self, *arguments):
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                if self._raises:
+                    raise OSError("Unable to contact Actor's worker")
+                await asyncio.Event().wait()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._actor.message, *arguments)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("dies_after", "raises"), [(None, False), (1, False), (1, True)])
+def test_rounds_by_hand_on_actors_end_where_a_single_process_ends(monkeypatch, together, dies_after, raises):
+    if find_spec("distributed") is None:
+        names = ("Client", "LocalCluster", "WorkerPlugin")
+        monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(**dict.fromkeys(names, object)))
+        for name in ("compare_dask_hand", "compare_dask_session"):
+            monkeypatch.delitem(sys.modules, f"bench.{name}", raising=False)
+    compare_dask_hand = importlib.import_module("bench.compare_dask_hand")
+    plan = ec.schemes.pull(workers=6, parts=36, shares=[4] * 6, copies=2)
+    case = replace(case_of(plan, 36, 6), iterations=5, scale=1e-4, together=together)
+    job = case.work
+
+    async def rounds():
+        made = {place: compare_dask_hand.DaskWorker(job, case.place(place)) for place in range(6)}
+        actors = {place: LocalActor(actor, dies_after if place == 2 else None, raises) for place, actor in made.items()}
+        alive = dict(actors)
+        lanes, state = compare_dask_hand.Actors(case, actors, lambda place: alive[place].alive), job.begin()
+        for iteration in range(1, job.iterations + 1):
+            state = job.step(state, await lanes.iterate(iteration, job.request(state)))
+        return state
+
+    job.check(asyncio.run(rounds()))
 
 
 def test_a_round_is_the_mean_of_all_but_the_first():
