@@ -23,7 +23,7 @@ from bench import (
     torch_training,
     virtual_live,
 )
-from bench.results import replace_section, section
+from bench.results import part, parts, replace_section
 
 REPORTS = {
     "Simulation of a stream": stream_speed.report,
@@ -52,23 +52,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="Markdown file whose section 'bench' is to be replaced")
     parser.add_argument("--only", choices=REPORTS, action="append", help="A measurement to make; may be repeated")
     arguments = parser.parse_args()
-    known = {} if arguments.results is None or not arguments.only else _parts(arguments.results)
+    known = {} if arguments.results is None or not arguments.only else parts(arguments.results, "bench")
     for title in arguments.only or REPORTS:
         known[title] = REPORTS[title]()
-        print(_part(title, known[title]), end="\n\n", flush=True)
+        print(part(title, known[title]), end="\n\n", flush=True)
     if arguments.results is not None:
-        text = "\n\n".join(_part(title, known[title]) for title in REPORTS if title in known)
+        text = "\n\n".join(part(title, known[title]) for title in REPORTS if title in known)
         replace_section(arguments.results, "bench", text)
-
-
-def _part(title: str, text: str) -> str:
-    return f"### {title}\n\n{text}"
-
-
-def _parts(path: Path) -> dict[str, str]:
-    """Return what the section holds so far, by title."""
-    parts = ("\n" + section(path, "bench").strip()).split("\n### ")[1:]
-    return {title.strip(): text.strip() for title, _, text in (part.partition("\n") for part in parts)}
 
 
 if __name__ == "__main__":

@@ -1,55 +1,65 @@
-"""The emulated clusters of the comparison, and how a worker of one of them passes its time, whoever drives it."""
+"""The emulated clusters of the comparison, and what is known of a case before it is run."""
 
 import os
 import signal
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from threading import Timer
 
 import numpy as np
 
-import echelon as ec
+from bench.compare_emulation import Place
 from bench.compare_jobs import JOBS, Job
 from bench.emulated import BURSTS, RARELY, SLOW, cluster, equal
 from echelon.advice import advise
-from echelon.clusters.pace import paces
-from echelon.delays import task_laws
 from echelon.papers.stream_workers import example2
+from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.splits import theorem2
 
-TIME_S = 0.12  # mean time of an iteration under the best strategy, to which clusters are scaled
-DEPTHS, ROUNDS = (1, 2, 3), 4000  # tasks that a worker may hold where they are pulled, and rounds to find the best
 VICTIM, KILL_AFTER_S = 2, 0.05  # who is killed, and how long after the first half: in the middle of an iteration
+BY_HAND = ("uncoded", "pull", "copies")  # families of strategies that need no code: lanes, and a pool for idle workers
+WHOLE = "uncoded, Theorem 2, one message each"
 
-
-CLUSTERS: dict[str, Callable[[], Profile]] = {
-    "Example 2, five unequal": lambda: example2().with_workload(arrivals=RARELY),
-    "ten equal, each five times slower in 10 % of rounds": lambda: cluster(40, equal(10, "straggler", 1.3, **SLOW)),
-    "eight in bursts (Gilbert-Elliott)": lambda: cluster(32, equal(8, "gilbert_elliott", 2.1, **BURSTS)),
-    "six equal, one is killed half-way": lambda: cluster(36, equal(6, "gamma", 0.3)),
-}
+EXAMPLE2 = "Example 2, five unequal"
+SLOWED = "ten equal, each five times slower in 10 % of rounds"
+BURSTY = "eight in bursts (Gilbert-Elliott)"
+STEADY = "six equal that hardly vary"
 DEADLY = "six equal, one is killed half-way"
+CLUSTERS: dict[str, Callable[[], Profile]] = {
+    EXAMPLE2: lambda: example2().with_workload(arrivals=RARELY),
+    SLOWED: lambda: cluster(40, equal(10, "straggler", 1.3, **SLOW)),
+    BURSTY: lambda: cluster(32, equal(8, "gilbert_elliott", 2.1, **BURSTS)),
+    STEADY: lambda: cluster(36, equal(6, "gamma", 0.02)),
+    DEADLY: lambda: cluster(36, equal(6, "gamma", 0.3)),
+}
 
 
 @dataclass(frozen=True)
 class Case:
     """A job on a cluster.
 
-    seed: what task times are drawn from. scale: of the cluster's times. depth: how many tasks a worker should hold
-    where they are pulled.
+    scale: of the cluster's times. seed: what task times are drawn from.
+    lanes, batches, ahead: the plan of those who carry it out by hand: the parts that each worker has from the start;
+        those that it is given, a batch at a time, when it has no more than `ahead` left.
+    together: whether what a worker has from the start comes as one message.
     """
 
     cluster: str
     job: str
-    seed: int
+    iterations: int
     scale: float
-    depth: int
+    lanes: list[list[int]]
+    batches: list[list[int]]
+    ahead: int
+    together: bool
+    seed: int = 0
 
     @cached_property
     def work(self) -> Job:
-        return JOBS[self.job](CLUSTERS[self.cluster]().workload.critical)
+        return JOBS[self.job](CLUSTERS[self.cluster]().workload.critical, self.iterations)
 
     @cached_property
     def profile(self) -> Profile:
@@ -60,11 +70,22 @@ class Case:
         return len(self.profile.workers)
 
     @property
+    def shares(self) -> list[int]:
+        """How many parts each worker computes if nothing is handed out later: by Theorem 2."""
+        work = self.profile.workload
+        found = theorem2(self.profile.speeds, work.critical, work.gamma)
+        return [int(count) for count in found.counts]
+
+    @property
     def kill_after(self) -> int | None:
         """After how many iterations a worker is killed, if one is."""
         return self.work.iterations // 2 if self.cluster == DEADLY else None
 
-    def place(self, number: int) -> "Place":
+    def messages(self, parts: Sequence[int]) -> list[list[int]]:
+        """Return which parts come as one message, of those that a worker is given."""
+        return [list(parts)] if self.together else [[part] for part in parts]
+
+    def place(self, number: int) -> Place:
         return Place(self.profile, self.seed, number)
 
     def kill(self, pid: int) -> None:
@@ -72,64 +93,50 @@ class Case:
         Timer(KILL_AFTER_S, os.kill, (pid, signal.SIGKILL)).start()
 
 
-def plan(name: str, job: str) -> tuple[float, int, str]:
-    """Return scale and depth for a job on a cluster, and the strategy that echelon takes there."""
-    profile = CLUSTERS[name]()
-    best = advise(profile, work=JOBS[job].work).best_for("LinearJob" if JOBS[job].work == "linear" else "SumJob")
-    scale = TIME_S / best.iteration
-    return scale, _depth(profile.scaled(scale)), best.name
+@dataclass(frozen=True)
+class Run:
+    """When each iteration of a contender ended."""
 
+    ends: list[float]
 
-def _depth(profile: Profile) -> int:
-    """Return how many tasks a worker should hold: more hide the delay of its link, fewer wait behind slow ones."""
-    laws, times = task_laws(profile), {}
-    for held in DEPTHS:
-        pulled = ec.schemes.pull(workers=len(laws), parts=profile.workload.critical, ahead=held - 1)
-        times[held] = ec.simulate_jobs(pulled, laws, links=profile.speeds.link, rounds=ROUNDS).mean
-    return min(times, key=lambda held: times[held])
-
-
-class Place:
-    """A worker of an emulated cluster: the j-th task of a round takes the j-th draw of seed, worker and round.
-
-    Orders that find it idle reach it after the delay of its link; echelon's own workers do the same (`Pace`).
-    """
-
-    def __init__(self, profile: Profile, seed: int, number: int) -> None:
-        pace = paces(None, profile, seed)[number]
-        assert pace is not None
-        self._pace, self._round = pace, 0
-
-    def due(self, iteration: int, sent: float) -> float:
-        """Return when a task that was sent then is done; iterations count from 1."""
-        if iteration == self._round:
-            self._pace.resume(sent)
-        while self._round < iteration:  # draws of rounds in which it had nothing to do are passed over
-            self._pace.begin(sent, 1)
-            self._round += 1
-        return self._pace.due(1.0)[0]
-
-    def do(self, job: Job, iteration: int, sent: float, request: np.ndarray, number: int) -> np.ndarray:
-        """Compute a part, in the time that it takes here."""
-        due = self.due(iteration, sent)
-        found = job.part(request, number)
-        wait(due)
-        return found
-
-
-def wait(due: float) -> None:
-    """Sleep until then."""
-    time.sleep(max(0.0, due - time.monotonic()))
+    @property
+    def round_s(self) -> float:
+        """Mean time of an iteration; the first one, which brings the data to the workers, is left out."""
+        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
 
 
 @dataclass(frozen=True)
-class Run:
-    """When each iteration of a contender ended, and where the last one left the job."""
+class Known:
+    """What is known beforehand: echelon's strategy, and the best one that needs no code."""
 
-    ends: list[float]
-    reached: float
+    case: Case
+    strategy: str
+    by_hand: str
 
-    @property
-    def seconds(self) -> float:
-        """From the end of the first iteration, which brings the data to the workers, to the end of the last."""
-        return self.ends[-1] - self.ends[0]
+
+def known(name: str, job: str, round_s: float, iterations: int, together: bool) -> Known:
+    """Return what advice finds for a job on a cluster, scaled so that an iteration takes this long by the best.
+
+    together: whether those who do it by hand send what a worker has as one message, in the shares of Theorem 2; else
+        they have the best plan without a code.
+    """
+    profile, work = CLUSTERS[name](), JOBS[job].work
+    advice = advise(profile, work=work)
+    best = advice.best_for("LinearJob" if work == "linear" else "SumJob")
+    plain = next(
+        one
+        for one in advice.ranked
+        if one.strategy.family in BY_HAND and one.strategy.job is None and (one.name == WHOLE or not together)
+    )
+    plan = plain.plan()
+    assert isinstance(plan, Plan)
+    if plain.name == WHOLE:
+        ends = np.cumsum([sum(task.cost for task in lane) for lane in plan.lanes]).astype(int).tolist()
+        lanes = [list(range(first, end)) for first, end in pairwise([0, *ends])]
+    else:
+        lanes = [[task.row for task in lane] for lane in plan.lanes]
+    batches = [[task.row for task in batch] for batch in plan.pool.batches] if plan.pool is not None else []
+    ahead = plan.pool.ahead if plan.pool is not None else 0
+    scale = round_s / best.iteration
+    case = Case(name, job, iterations, scale, lanes, batches, ahead, plain.name == WHOLE)
+    return Known(case, best.name, plain.name)

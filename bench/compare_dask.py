@@ -1,37 +1,14 @@
-"""Dask's side of the comparison: a future for each part, which the scheduler hands to whoever is free."""
+"""Dask as its documentation has it: scattered data, and in an iteration one `map` over the parts and one `gather`."""
 
-import contextlib
-import logging
 import os
-import tempfile
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from distributed import Client, LocalCluster, WorkerPlugin, get_worker
+from distributed import Client, get_worker
 
-from bench.compare_cases import VICTIM, Case, Place, Run
+from bench.compare_cases import VICTIM, Case, Run
+from bench.compare_dask_session import Emulation, cluster
 from bench.compare_jobs import Job
-
-
-class Emulation(WorkerPlugin):
-    """What a worker knows of the cluster that it is to be part of, and when its orders came."""
-
-    name = "emulation"
-
-    def __init__(self, case: Case) -> None:
-        self._case = case
-        self.came: dict[Any, float] = {}
-
-    def setup(self, worker: Any) -> None:
-        self.place: Place = self._case.place(worker.name)
-
-    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        if start == "released":
-            self.came[key] = time.monotonic()
-        elif finish == "released":
-            self.came.pop(key, None)
 
 
 def part(number: int, job: Job, iteration: int, request: np.ndarray) -> np.ndarray:
@@ -43,7 +20,8 @@ def part(number: int, job: Job, iteration: int, request: np.ndarray) -> np.ndarr
 
 def run(case: Case) -> Run:
     job, ends = case.work, []
-    with _client(case) as client:
+    with cluster(case.workers) as workers, Client(workers) as client:
+        client.register_plugin(Emulation(case))
         pids = client.run(lambda dask_worker: (dask_worker.name, os.getpid())).values()
         (data,) = client.scatter([job], broadcast=True)
         state = job.begin()
@@ -54,27 +32,5 @@ def run(case: Case) -> Run:
             ends.append(time.monotonic())
             if iteration == case.kill_after:
                 case.kill(dict(pids)[VICTIM])
-    return Run(ends, job.check(state))
-
-
-@contextlib.contextmanager
-def _client(case: Case) -> Iterator[Client]:
-    import dask
-
-    with (
-        tempfile.TemporaryDirectory(prefix="dask-", ignore_cleanup_errors=True) as folder,
-        # how many tasks the scheduler sends to a worker of one thread
-        dask.config.set({"distributed.scheduler.worker-saturation": case.depth}),
-        LocalCluster(
-            n_workers=case.workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            local_directory=folder,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.register_plugin(Emulation(case))
-        yield client
+    job.check(state)
+    return Run(ends)

@@ -1,4 +1,4 @@
-"""Torch's side of the comparison: equal shares, and an exchange by gloo in which all wait for all.
+"""Torch as its documentation has it: equal shares, and an exchange by gloo in which all wait for all.
 
 Training is `DistributedDataParallel`; a solve is its like for products: every rank multiplies its rows, and all ranks
 sum up what they have. Nothing in gloo outlasts a rank that dies: the others end with an error, and as many new ranks
@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from typing import Any
@@ -23,7 +24,8 @@ import torch
 import torch._dynamo  # else every rank would import it with its first model
 from torch import distributed, nn
 
-from bench.compare_cases import VICTIM, Case, Run, wait
+from bench.compare_cases import VICTIM, Case, Run
+from bench.compare_emulation import wait
 from bench.compare_jobs import ROWS, SAMPLES, Job, Solve, Training
 
 PATIENCE = timedelta(seconds=60)
@@ -84,11 +86,16 @@ class RankedSolve(Ranked):
 
 
 def run(case: Case) -> Run:
+    return run_shares(case, [1] * case.workers)
+
+
+def run_shares(case: Case, shares: Sequence[int]) -> Run:
+    """Run a case in which the parts of a place are in proportion to its share."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     places, state, ends = list(range(case.workers)), case.work.begin(), []
     while len(ends) < case.work.iterations:
-        with _ranks(case, places, len(ends), state) as (ranks, pipe):
+        with _ranks(case, places, shares, len(ends), state) as (ranks, pipe):
             news = pipe.recv()
             if news == _HALF_WAY:
                 case.kill(ranks[VICTIM].pid)
@@ -96,18 +103,27 @@ def run(case: Case) -> Run:
                 news = pipe.recv()
         ended, state = news
         ends += ended
-    return Run(ends, case.work.check(state))
+    case.work.check(state)
+    return Run(ends)
 
 
 @contextlib.contextmanager
-def _ranks(case: Case, places: Sequence[int], done: int, state: Any) -> Iterator[tuple[list[ForkProcess], Connection]]:
+def _ranks(
+    case: Case, places: Sequence[int], shares: Sequence[int], done: int, state: Any
+) -> Iterator[tuple[list[ForkProcess], Connection]]:
     """Start a rank for each of these places, the first of which reports."""
     context = multiprocessing.get_context("fork")  # torch is there already, and no thread yet
     ours, theirs = context.Pipe(duplex=False)
+    ends = np.cumsum([0, *(shares[place] for place in places)])
+    bounds = np.rint(ends / ends[-1] * case.work.parts)
     with tempfile.TemporaryDirectory(prefix="gloo-") as folder, ours:
         ranks = [
-            context.Process(target=_rank, args=(case, list(places), rank, done, state, folder, theirs), daemon=True)
-            for rank in range(len(places))
+            context.Process(
+                target=_rank,
+                args=(case, list(places), rank, range(int(first), int(end)), done, state, folder, theirs),
+                daemon=True,
+            )
+            for rank, (first, end) in enumerate(pairwise(bounds))
         ]
         for rank in ranks:
             rank.start()
@@ -121,17 +137,23 @@ def _ranks(case: Case, places: Sequence[int], done: int, state: Any) -> Iterator
 
 
 def _rank(
-    case: Case, places: Sequence[int], rank: int, done: int, state: Any, folder: str, reports: Connection
+    case: Case,
+    places: Sequence[int],
+    rank: int,
+    share: range,
+    done: int,
+    state: Any,
+    folder: str,
+    reports: Connection,
 ) -> None:
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=len(places), timeout=PATIENCE
     )
     job, place, ends = case.work, case.place(places[rank]), []
-    share = range(job.parts * rank // len(places), job.parts * (rank + 1) // len(places))
     ranked, lost = _ranked(job, share, state), False
     for iteration in range(done + 1, job.iterations + 1):
         start = time.monotonic()
-        due = [place.due(iteration, start) for _ in share][-1]
+        due = max([start, *(place.due(iteration, start) for _ in share)])
         try:
             ranked.step(due)
         except RuntimeError:

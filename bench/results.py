@@ -14,6 +14,17 @@ def replace_section(path: Path, name: str, text: str) -> None:
     path.write_text(f"{head}\n{text.strip()}\n{tail}", encoding="utf-8")
 
 
+def part(title: str, text: str) -> str:
+    """Return a part of a section, under its title."""
+    return f"### {title}\n\n{text}"
+
+
+def parts(path: Path, name: str) -> dict[str, str]:
+    """Return what a section holds so far, by title."""
+    found = ("\n" + section(path, name).strip()).split("\n### ")[1:]
+    return {title.strip(): text.strip() for title, _, text in (one.partition("\n") for one in found)}
+
+
 def _cut(path: Path, name: str) -> tuple[str, str, str]:
     """Return a document up to and with the marker that begins a section, the section, and the rest."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -1,18 +1,21 @@
-"""The same exchange by Ray, Dask and loky, each driven in the quickest way that was found."""
+"""The same exchange by Ray, Dask and loky, in the quickest ways that were found."""
 
+import asyncio
 import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain, islice
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from bench.exchange import NEEDED, TASKS, WORKERS, Contender, Exchange, task
+from bench.exchange import NEEDED, TASKS, WORKERS, Contender, Rounds, task, timed
 
 OBJECT_STORE = 2 << 30
 
@@ -24,9 +27,12 @@ class Streamer:
         for number in range(TASKS):
             yield task(length, number)
 
+    def lane(self, length: int) -> list[np.ndarray]:
+        return [task(length, number) for number in range(TASKS)]
+
 
 @contextmanager
-def _ray() -> Iterator[Exchange]:
+def _ray(exchange: Callable[[Sequence[Any], int], int]) -> Iterator[Rounds]:
     import ray
 
     with (
@@ -43,12 +49,12 @@ def _ray() -> Iterator[Exchange]:
                 _temp_dir=folder,
             )
             actors = [ray.remote(Streamer).options(num_cpus=1).remote() for _ in range(WORKERS)]
-            yield partial(_ray_exchange, actors)
+            yield timed(partial(exchange, actors))
         finally:
             ray.shutdown()
 
 
-def _ray_exchange(actors: Sequence, length: int) -> int:
+def _ray_streams(actors: Sequence[Any], length: int) -> int:
     import ray
 
     streams = [actor.stream.options(num_returns="streaming").remote(length) for actor in actors]
@@ -63,9 +69,17 @@ def _ray_exchange(actors: Sequence, length: int) -> int:
     return sum(result.size for result in ray.get(references))
 
 
+def _ray_lanes(actors: Sequence[Any], length: int) -> int:
+    import ray
+
+    lanes = [actor.lane.options(num_returns=TASKS).remote(length) for actor in actors]
+    references, _ = ray.wait([reference for lane in lanes for reference in lane], num_returns=NEEDED)
+    return sum(result.size for result in ray.get(references))
+
+
 @contextmanager
-def _dask() -> Iterator[Exchange]:
-    from distributed import Client, LocalCluster
+def _local_cluster() -> Iterator[Any]:
+    from distributed import LocalCluster
 
     warnings.filterwarnings("ignore", message="Port 8787 is already in use", category=UserWarning)
     with (
@@ -78,12 +92,23 @@ def _dask() -> Iterator[Exchange]:
             silence_logs=logging.CRITICAL,
             local_directory=folder,
         ) as cluster,
-        Client(cluster, direct_to_workers=True) as client,
     ):
-        yield partial(_dask_exchange, client, [worker.worker_address for worker in cluster.workers.values()])
+        yield cluster
 
 
-def _dask_exchange(client, addresses: Sequence[str], length: int) -> int:
+def _addresses(cluster: Any) -> list[str]:
+    return [worker.worker_address for worker in cluster.workers.values()]
+
+
+@contextmanager
+def _dask_futures() -> Iterator[Rounds]:
+    from distributed import Client
+
+    with _local_cluster() as cluster, Client(cluster, direct_to_workers=True) as client:
+        yield timed(partial(_dask_exchange, client, _addresses(cluster)))
+
+
+def _dask_exchange(client: Any, addresses: Sequence[str], length: int) -> int:
     from distributed import as_completed
 
     futures = [
@@ -100,18 +125,58 @@ def _dask_exchange(client, addresses: Sequence[str], length: int) -> int:
     return sum(result.size for result in held)
 
 
+class Ready:
+    """Dask's actor."""
+
+    def result(self, length: int, number: int) -> np.ndarray:
+        return task(length, number)
+
+    def lane(self, length: int) -> list[np.ndarray]:
+        return [task(length, number) for number in range(TASKS)]
+
+
 @contextmanager
-def _loky() -> Iterator[Exchange]:
+def _dask_actors(exchange: Callable[[Sequence[Any], int], Coroutine[Any, Any, int]]) -> Iterator[Rounds]:
+    from distributed import Client
+
+    with _local_cluster() as cluster, asyncio.Runner() as runner:
+
+        async def opened() -> tuple[Any, list[Any]]:
+            client = await Client(cluster.scheduler_address, asynchronous=True, direct_to_workers=True)
+            made = [client.submit(Ready, workers=[at], actor=True, pure=False) for at in _addresses(cluster)]
+            return client, [await actor for actor in made]
+
+        client, actors = runner.run(opened())
+        try:
+            yield timed(lambda length: runner.run(exchange(actors, length)))
+        finally:
+            runner.run(client.close())
+
+
+async def _dask_calls(actors: Sequence[Any], length: int) -> int:
+    calls = [asyncio.ensure_future(actor.result(length, number)) for number in range(TASKS) for actor in actors]
+    held = [await call for call in islice(asyncio.as_completed(calls), NEEDED)]
+    await asyncio.gather(*calls)
+    return sum(result.size for result in held)
+
+
+async def _dask_lanes(actors: Sequence[Any], length: int) -> int:
+    lanes = await asyncio.gather(*(actor.lane(length) for actor in actors))
+    return sum(result.size for result in list(chain.from_iterable(lanes))[:NEEDED])
+
+
+@contextmanager
+def _loky() -> Iterator[Rounds]:
     from joblib.externals.loky import get_reusable_executor
 
     executor = get_reusable_executor(max_workers=WORKERS)
     try:
-        yield partial(_loky_exchange, executor)
+        yield timed(partial(_loky_exchange, executor))
     finally:
         executor.shutdown(wait=True, kill_workers=True)
 
 
-def _loky_exchange(executor, length: int) -> int:
+def _loky_exchange(executor: Any, length: int) -> int:
     futures = [executor.submit(task, length, number) for number in range(WORKERS * TASKS)]
     held = []
     for future in as_completed(futures):
@@ -125,27 +190,56 @@ def _loky_exchange(executor, length: int) -> int:
 
 OTHERS = [
     Contender(
-        name="Ray",
+        name="Ray, streams",
+        rival="Ray",
         package="ray",
-        open=_ray,
-        rounds={1: 200, 10_000: 120, 1_000_000: 20},
+        open=partial(_ray, _ray_streams),
+        rounds={1: 100, 10_000: 60, 1_000_000: 10},
         how="five actors with streaming generators; `ray.wait` over the generators, one `ray.get` for the 50 "
         "references, the rest forgotten with its generator",
-        warm_up=40,  # its object store becomes quicker for so long
+        warm_up=40,  # its object store becomes quicker for this long
     ),
     Contender(
-        name="Dask",
+        name="Ray, 11 returns per call",
+        rival="Ray",
+        package="ray",
+        open=partial(_ray, _ray_lanes),
+        rounds={1: 100, 10_000: 60, 1_000_000: 10},
+        how="five actors with `num_returns=11`; one `ray.wait` for 50 of the references and one `ray.get`; results "
+        "leave an actor when all 11 are there",
+        warm_up=40,
+    ),
+    Contender(
+        name="Dask, futures",
+        rival="Dask",
         package="distributed",
-        open=_dask,
-        rounds={1: 60, 10_000: 48, 1_000_000: 12},
-        how="`LocalCluster`; one `client.map` a worker, pinned to it (quicker than 55 `submit`), "
+        open=_dask_futures,
+        rounds={1: 24, 10_000: 20, 1_000_000: 6},
+        how="`LocalCluster`; one `client.map` per worker, pinned to it (quicker than 55 `submit`), "
         "`as_completed(with_results=True)` straight from the workers, the rest cancelled",
     ),
     Contender(
+        name="Dask, actors",
+        rival="Dask",
+        package="distributed",
+        open=partial(_dask_actors, _dask_calls),
+        rounds={1: 24, 10_000: 20, 1_000_000: 6},
+        how="an actor on each worker, called straight (`direct_to_workers`) from an asynchronous client, 55 calls",
+    ),
+    Contender(
+        name="Dask, actors, 11 results per call",
+        rival="Dask",
+        package="distributed",
+        open=partial(_dask_actors, _dask_lanes),
+        rounds={1: 24, 10_000: 20, 1_000_000: 6},
+        how="the same with five calls, each of which returns a list of 11 results",
+    ),
+    Contender(
         name="loky",
+        rival="loky",
         package="joblib",
         open=_loky,
-        rounds={1: 160, 10_000: 100, 1_000_000: 8},
+        rounds={1: 60, 10_000: 40, 1_000_000: 4},
         how="`get_reusable_executor`; 55 `submit`, `as_completed`, the rest cancelled; tasks go to any worker",
     ),
 ]

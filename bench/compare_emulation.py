@@ -1,0 +1,63 @@
+"""How a worker of an emulated cluster passes its time, whoever drives it."""
+
+import time
+
+import numpy as np
+
+from bench.compare_jobs import Job
+from echelon.clusters.pace import Pace, paces
+from echelon.profile import Profile
+
+
+class Place:
+    """A worker of an emulated cluster: the j-th part of a round takes the j-th draw of seed, worker and round.
+
+    Orders that find it idle reach it after the delay of its link; a part that has begun is finished, needed or not.
+    """
+
+    def __init__(self, profile: Profile, seed: int, number: int) -> None:
+        pace = paces(None, profile, seed)[number]
+        assert pace is not None
+        self._pace, self._round = pace, 0
+
+    def due(self, iteration: int, sent: float) -> float:
+        """Return when a part that was sent then is done; iterations count from 1."""
+        if iteration != self._round:
+            self._pace.begin(round=iteration, start=when_free(sent, self._pace.link), tasks=1)
+            self._round = iteration
+        return self._pace.due(1.0, given=sent)[0]
+
+    def do(self, job: Job, iteration: int, sent: float, request: np.ndarray, number: int) -> np.ndarray:
+        """Compute a part, in the time that it takes here."""
+        due = self.due(iteration, sent)
+        found = job.part(request, number)
+        wait(due)
+        return found
+
+
+class WholeParts(Pace):
+    """The pace of one of echelon's own workers that finishes its parts, needed or not, as those of the others do."""
+
+    def begin(self, *, round: int, start: float, tasks: int) -> None:
+        super().begin(round=round, start=when_free(start, self.link), tasks=tasks)
+
+    def due(self, cost: float, *, given: float) -> tuple[float, float]:
+        found = super().due(cost, given=given)
+        wait(found[0])
+        return found
+
+
+def when_free(sent: float, link: float) -> float:
+    """Return when an order must have been sent to be there when it can be begun: a worker may be at work until now."""
+    return max(sent, time.monotonic() - link)
+
+
+def whole_paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace | None]:
+    """Return what `echelon.clusters.pace.paces` does, of workers that finish their parts."""
+    made = [pace for pace in paces(workers, emulate, seed) if pace is not None]
+    return [WholeParts(pace.law, pace.link, pace.rng) for pace in made]
+
+
+def wait(due: float) -> None:
+    """Sleep until then."""
+    time.sleep(max(0.0, due - time.monotonic()))
