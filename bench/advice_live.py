@@ -17,14 +17,14 @@ import numpy as np
 from bench.emulated import RARELY, SLOW, cluster, equal, unequal
 from bench.results import markdown_table
 from echelon import LinearJob, Stream, SumJob
-from echelon.advice import Outcome, advise
-from echelon.advice.rehearsal import Drawn
-from echelon.advice.strategies import BASELINE
 from echelon.clusters.pace import DRAWN, paces
 from echelon.delays import task_laws
 from echelon.papers.stream_workers import example2
 from echelon.plan import Plan
 from echelon.profile import Profile, Worker
+from echelon.search import Outcome, advise
+from echelon.search.rehearsal import Drawn
+from echelon.search.strategies import BASELINE
 from echelon.simulation import RoundSampler
 from echelon.stream.observer import Observer, RoundSeen
 

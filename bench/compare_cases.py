@@ -13,10 +13,10 @@ import numpy as np
 from bench.compare_emulation import Place
 from bench.compare_jobs import JOBS, Job
 from bench.emulated import BURSTS, RARELY, SLOW, cluster, equal
-from echelon.advice import advise
 from echelon.papers.stream_workers import example2
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.search import advise
 from echelon.splits import theorem2
 
 VICTIM, KILL_AFTER_S = 2, 0.05  # who is killed, and how long after the first half: in the middle of an iteration

@@ -16,9 +16,10 @@ LAYERS = [
     {"plots"},
     {"torch", "sklearn", "operators"},
     {"products"},
-    {"stream", "files", "pool", "tune", "optimise"},
-    {"advice"},
-    {"prediction", "chain_search", "blocks"},
+    {"stream", "files"},
+    {"search"},
+    {"prediction"},
+    {"job_delay", "blocks"},
     {"jobs"},
     {"clusters", "simulation"},
     {"master"},
@@ -127,15 +128,13 @@ with Stream(CLUSTER, workers=1) as stream:
 print(*(name.split(".")[1] for name in early | set(sys.modules) if name.startswith("echelon.")))
 """
 STUDY = {
-    "advice",
+    "search",
     "theory",
     "blocks",
     "papers",
     "simulation",
     "prediction",
-    "optimise",
-    "tune",
-    "chain_search",
+    "job_delay",
     "plots",
 }
 

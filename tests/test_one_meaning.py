@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.advice import STRATEGIES
-from echelon.advice.designs import designs
-from echelon.advice.strategies import BASELINE, for_linear
 from echelon.delays import Deterministic, Exponential, GilbertElliott
 from echelon.endings import Due
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import Window, diagonal_interleaved
-from tests.advice.clusters import cluster, named
+from echelon.search import STRATEGIES
+from echelon.search.designs import designs
+from echelon.search.strategies import BASELINE, for_linear
+from tests.search.clusters import cluster, named
 from tests.simulation.in_virtual_time import every_second, run
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
         stragglers,
         theory,
     )
-    from echelon.advice import Advice, advise
-    from echelon.chain_search import ChainSearch, optimise_chain
     from echelon.errors import (
         ArgumentError,
         ClusterError,
@@ -45,13 +43,16 @@ if TYPE_CHECKING:
     from echelon.files import read_profile, write_profile
     from echelon.jobs import BlockJob, LinearJob, SumJob
     from echelon.operators import linear_operator
-    from echelon.optimise import DesignSearch, optimise_multi_message
     from echelon.plan import Plan, Slot, Task
-    from echelon.pool import add_until_stable
     from echelon.prediction import PredictedJobs, PredictedRounds, plan_law, predict_jobs, predict_rounds
     from echelon.products import MatmulStream
     from echelon.profile import Arrivals, Costs, Profile, Speeds, Worker, Workload
-    from echelon.schemes import split_rows
+    from echelon.search import Advice, advise
+    from echelon.search.chains import ChainSearch, optimise_chain
+    from echelon.search.codes import algorithm1, best_code, code_grid
+    from echelon.search.multi_message import DesignSearch, optimise_multi_message
+    from echelon.search.splits import split_rows
+    from echelon.search.workers import add_until_stable
     from echelon.simulation import (
         ChainResult,
         SimulatedJobs,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     )
     from echelon.splits import Split
     from echelon.stream import Delivery, Handle, JobFailed, Observer, Stream
-    from echelon.tune import algorithm1, best_code, code_grid
 
 __version__ = "0.1.0"
 

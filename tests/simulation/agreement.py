@@ -9,7 +9,6 @@ from math import ceil
 import numpy as np
 import pytest
 
-from echelon.advice.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.can import PLAIN, Rules
 from echelon.clusters import VirtualCluster
 from echelon.delays import Delay
@@ -17,6 +16,7 @@ from echelon.errors import ArgumentError, NoClosedForm
 from echelon.jobs import HollowJob
 from echelon.plan import Plan
 from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
+from echelon.search.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.simulation import RoundSampler, simulate_jobs
 from echelon.simulation import rounds as kernels
 from echelon.simulation.overlapped import Overlapped

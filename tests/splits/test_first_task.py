@@ -5,7 +5,7 @@ import pytest
 
 from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Profile, Speeds, Worker, Workload
-from echelon.schemes import split_rows
+from echelon.search.splits import split_rows
 from echelon.splits import SPLITS, theorem2, uniform
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import echelon as ec
 from echelon import advice as advice_package
-from echelon.advice import advise
 from echelon.profile import Arrivals, Profile, Worker, Workload
+from echelon.search import advise
 from echelon.stream import read_record
 from echelon.stream.pacing import Pacing
 from echelon.stream.strategist import Strategist

@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from echelon import plots
-from echelon.advice import WORKS, Advice
-from echelon.advice import advise as find
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.endings import WAITING
 from echelon.files import read_profile
 from echelon.profile import Profile
+from echelon.search import WORKS, Advice
+from echelon.search import advise as find
 from echelon.seeds import generators
 from echelon.stream import read_record
 from echelon.stream.traced import traced

@@ -13,7 +13,8 @@ from echelon.errors import ArgumentError
 from echelon.files import read_profile
 from echelon.plan import Plan
 from echelon.profile import Profile
-from echelon.schemes import SCHEMES, any_k, split_code, split_rows
+from echelon.schemes import SCHEMES, any_k, split_code
+from echelon.search.splits import split_rows
 from echelon.seeds import place_generator
 from echelon.spec import Spec, parameters
 

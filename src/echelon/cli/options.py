@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from echelon.clusters import CLUSTERS
-from echelon.schemes import RULES
+from echelon.search.splits import RULES
 
 SPEC = "NAME:KEY=VALUE,…"
 

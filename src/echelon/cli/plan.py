@@ -13,10 +13,11 @@ from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Schem
 from echelon.cli.scheme_report import scheme_report, show_scheme
 from echelon.delays import Delay, task_laws
 from echelon.errors import ArgumentError, NoClosedForm
-from echelon.pool import Enlarged, add_until_stable
 from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile
-from echelon.schemes import any_k, split_rows
+from echelon.schemes import any_k
+from echelon.search.splits import split_rows
+from echelon.search.workers import Enlarged, add_until_stable
 from echelon.splits import Split
 from echelon.theory import LowerBound, lower_bound, metric, mismatch, paper_bound, queued_bound
 

@@ -8,7 +8,7 @@ from echelon import checks
 from echelon.cli.choices import profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, Rule
-from echelon.tune import COSTS, Trial, algorithm1, best_code, code_grid, default_grid
+from echelon.search.codes import COSTS, Trial, algorithm1, best_code, code_grid, default_grid
 
 
 def tune(

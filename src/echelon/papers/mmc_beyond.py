@@ -14,9 +14,9 @@ import numpy as np
 from echelon import plots
 from echelon.arrays import FloatArray
 from echelon.delays import RoundPace, ShiftedExponential
-from echelon.optimise import optimise_multi_message
 from echelon.papers.claims import BEYOND, Claim, told, verdict, write_csv
 from echelon.schemes import CodedPlan, gradient_coding, multi_message
+from echelon.search.multi_message import optimise_multi_message
 from echelon.simulation import SimulatedRounds, simulate_rounds
 
 if TYPE_CHECKING:

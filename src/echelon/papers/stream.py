@@ -11,7 +11,8 @@ from echelon.papers import stream_five, stream_hundred
 from echelon.papers.claims import Claim, run_steps, told, verdict, write_csv
 from echelon.papers.stream_workers import example2
 from echelon.prediction import predict_jobs
-from echelon.schemes import any_k, split_rows
+from echelon.schemes import any_k
+from echelon.search.splits import split_rows
 from echelon.simulation import Interval, SimulatedJobs, simulate_jobs
 from echelon.theory import paper_bound, queued_bound
 

@@ -20,7 +20,8 @@ from echelon.papers.claims import NOT_ENOUGH_DATA, Claim, told, verdict, write_c
 from echelon.papers.stream_workers import strong_five, weak_five
 from echelon.prediction import plan_law, predict_jobs
 from echelon.profile import Profile
-from echelon.schemes import any_k, coded_rows, split_rows
+from echelon.schemes import any_k, coded_rows
+from echelon.search.splits import split_rows
 from echelon.seeds import generators
 from echelon.simulation import Interval, SimulatedJobs, simulate_jobs, simulate_law
 from echelon.stream import Stream, read_record

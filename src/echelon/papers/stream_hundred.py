@@ -9,9 +9,10 @@ from echelon import plots
 from echelon.papers.claims import NOT_ENOUGH_DATA, Claim, told, verdict, write_csv
 from echelon.papers.stream_workers import hundred
 from echelon.prediction import plan_law
-from echelon.schemes import any_k, split_rows
+from echelon.schemes import any_k
+from echelon.search.codes import CodeShape, Trial, algorithm1, recode
+from echelon.search.splits import split_rows
 from echelon.simulation import Interval, simulate_law
-from echelon.tune import CodeShape, Trial, algorithm1, recode
 
 CRITICALS: Sequence[int] = range(50, 601, 10)
 DRAWS = 10

@@ -23,7 +23,7 @@ from echelon.schemes.sequential import (
     uncoded_products,
 )
 from echelon.schemes.sliding_window import sliding_window
-from echelon.schemes.splitting import RULES, split_code, split_rows
+from echelon.schemes.splitting import split_code
 from echelon.schemes.uncoded_multi_message import uncoded_multi_message
 from echelon.schemes.window import RoundPlan, Window
 
@@ -58,8 +58,8 @@ CHAINS: dict[str, Callable[..., Sequential]] = {
 }
 
 __all__ = [
-    "CHAINS", "RULES", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
+    "CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
     "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
     "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
-    "pull", "sliding_window", "split_code", "split_rows", "uncoded_multi_message", "uncoded_products",
+    "pull", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
 ]  # fmt: skip

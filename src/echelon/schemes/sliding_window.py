@@ -1,12 +1,13 @@
 """Sliding windows on unequal workers: one cyclic code, lanes as long as each worker's speed asks for."""
 
+from echelon import checks
 from echelon.codes import reed_solomon
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
 from echelon.schemes.coded_plan import CodedPlan
 from echelon.schemes.coded_rows import coded_rows
 from echelon.schemes.multi_message import MOST_WORKERS, arcs
-from echelon.schemes.splitting import split_rows
+from echelon.splits import SPLITS
 
 
 def sliding_window(profile: Profile, rule: str = "theorem2") -> CodedPlan:
@@ -27,4 +28,6 @@ def sliding_window(profile: Profile, rule: str = "theorem2") -> CodedPlan:
     if rows > MOST_WORKERS:
         raise ArgumentError(f"profile: {rows} rows are not allowed; must be at most {MOST_WORKERS}")
     load = rows - critical + 1
-    return coded_rows(reed_solomon(arcs(rows, load), real=True), split_rows(profile, rule, first=load).counts)
+    split = SPLITS[checks.one_of("rule", rule, SPLITS)]
+    counts = split(profile.speeds, rows, profile.workload.gamma, first=load).counts
+    return coded_rows(reed_solomon(arcs(rows, load), real=True), counts)

@@ -4,7 +4,6 @@ from typing import Protocol
 
 from echelon.profile import Speeds
 from echelon.splits.base import Split, largest_remainder
-from echelon.splits.best import Score, best
 from echelon.splits.theorem2 import theorem2
 from echelon.splits.uniform import uniform
 
@@ -21,4 +20,4 @@ SPLITS: dict[str, Rule] = {
     "uniform": uniform,
 }
 
-__all__ = ["SPLITS", "Rule", "Score", "Split", "best", "largest_remainder", "theorem2", "uniform"]
+__all__ = ["SPLITS", "Rule", "Split", "largest_remainder", "theorem2", "uniform"]

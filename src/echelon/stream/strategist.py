@@ -44,7 +44,7 @@ class Strategist:
             message, state = _sizes(job)
             kind = work, job.parts, message, state
             if kind not in self._known or _changed(self._known[kind][0], means):
-                from echelon.advice import advise  # half of the package, which other streams do not need
+                from echelon.search import advise  # half of the package, which other streams do not need
 
                 advice = advise(
                     self._seen(job), work=work, bytes_per_message=message, bytes_of_state=state, seed=self._seed

@@ -52,7 +52,7 @@ class Stream(Closing):
     profile: what is known of the workers; without, the first iteration measures them.
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
     split: how rows are shared out, a name of `SPLITS`.
-    strategy: "auto" lets each job without a plan of its own run by what `echelon.advice` finds best for these workers,
+    strategy: "auto" lets each job without a plan of its own run by what `echelon.search` finds best for these workers,
         as the profile describes them or as earlier jobs showed them; it is asked again when they have changed.
         Redundancy and split then play no part. Advice takes seconds, once for jobs of a kind and size.
     adapt: whether the split follows the workers' speeds.

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.job_delay import Moments
 from echelon.plan import Plan
 from echelon.schemes import Sequential
+from echelon.search.strategy import Strategy
 from echelon.simulation import CONFIDENCE
 
 

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from echelon.advice.strategy import Strategy
 from echelon.arrays import IntArray
 from echelon.blocks import equalised, rounded
 from echelon.codes import Code, uncoded
@@ -19,6 +18,7 @@ from echelon.plan import Plan, Task
 from echelon.profile import Profile
 from echelon.schemes import BlockPlan, CodedPlan, block_coordinate, fractional_repetition, multi_message
 from echelon.schemes.coded_plan import lane_tasks
+from echelon.search.strategy import Strategy
 from echelon.seeds import place_generator
 
 LOADS = (2, 3, 4)  # chunks that each worker computes

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from echelon.advice.outcome import Outcome
 from echelon.arrays import FloatArray
 from echelon.can import Rules
 from echelon.delays import Delay, arrival_law
 from echelon.plan import Plan
 from echelon.profile import Profile, Workload
+from echelon.search.outcome import Outcome
 from echelon.seeds import generators
 from echelon.simulation.overlapped import Overlapped
 

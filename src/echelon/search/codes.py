@@ -11,7 +11,8 @@ from echelon import checks
 from echelon.errors import ArgumentError
 from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Speeds
-from echelon.schemes import any_k, split_rows
+from echelon.schemes import any_k
+from echelon.search.splits import split_rows
 from echelon.splits import Split, theorem2
 from echelon.theory import metric, mismatch
 

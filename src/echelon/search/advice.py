@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from echelon import checks
-from echelon.advice.chains import chains
-from echelon.advice.handling import Sizes, handling
-from echelon.advice.outcome import Outcome, sampled
-from echelon.advice.overlapping import MATTERS, overlapping
-from echelon.advice.rehearsal import Rehearsal
-from echelon.advice.strategies import BASELINE, STRATEGIES
-from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.endings import WAITING
 from echelon.errors import ArgumentError
 from echelon.job_delay import Moments, by_formula, job_delay, needs_streams
 from echelon.profile import Profile
+from echelon.search.chain_advice import chains
+from echelon.search.handling import Sizes, handling
+from echelon.search.outcome import Outcome, sampled
+from echelon.search.overlapping import MATTERS, overlapping
+from echelon.search.rehearsal import Rehearsal
+from echelon.search.strategies import BASELINE, STRATEGIES
+from echelon.search.strategy import Strategy
 from echelon.theory import exact, exact_law
 
 STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many go on, besides the best of every family

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from echelon import advise, simulate_jobs
-from echelon.advice import overlapping
 from echelon.profile import Arrivals, Profile, Worker, Workload
-from tests.advice.clusters import named
+from echelon.search import overlapping
+from tests.search.clusters import named
 
 SUFFIX = ", jobs overlapping"
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echelon.advice.rehearsal import Rehearsed
-from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.codes import Code
 from echelon.plan import Plan, Task
 from echelon.profile import Costs
 from echelon.schemes import BlockPlan, CodedPlan
+from echelon.search.rehearsal import Rehearsed
+from echelon.search.strategy import Strategy
 
 MANY = 0.25  # of what adding to one sum takes, a sum, where many are made of the same messages: these stay in the cache
 GATHERED = 2.0  # the same for each message that is put where many sums can be made of it, and for taking out the sums

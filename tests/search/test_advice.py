@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from echelon import ArgumentError, advise, predict_jobs, simulate_rounds
-from echelon.advice import STRATEGIES, Advice
-from echelon.advice.handling import handling, of_codes
-from echelon.advice.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.delays import Deterministic, Exponential, GilbertElliott, RoundPace, Straggler, task_laws
 from echelon.profile import Arrivals, Costs
 from echelon.schemes import BlockPlan, CodedPlan, any_k, pull
+from echelon.search import STRATEGIES, Advice
+from echelon.search.handling import handling, of_codes
+from echelon.search.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.simulation.simulated_jobs import Interval
-from tests.advice.clusters import cluster, named
+from tests.search.clusters import cluster, named
 
 
 def test_rehearsed_iterations_are_those_that_the_exact_law_predicts():

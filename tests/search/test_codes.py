@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.tune import (
+from echelon.search.codes import (
     COSTS,
     CodeShape,
     algorithm1,

@@ -5,10 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-import echelon.optimise as module
+import echelon.search.multi_message as module
 from echelon.delays import Exponential, RoundPace, ShiftedExponential
 from echelon.errors import ArgumentError
-from echelon.optimise import Design, optimise_multi_message
+from echelon.search.multi_message import Design, optimise_multi_message
 
 LAW = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
 Z = 3.2905267314919255  # 99.9 %

@@ -8,7 +8,8 @@ from echelon.delays import task_laws
 from echelon.errors import ArgumentError
 from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Worker
-from echelon.schemes import any_k, split_rows
+from echelon.schemes import any_k
+from echelon.search.splits import split_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 import pytest
 
-from echelon.chain_search import optimise_chain
 from echelon.delays import Deterministic, Straggler
 from echelon.errors import ArgumentError
+from echelon.search.chains import optimise_chain
 
 LAW = Straggler(base=Deterministic(time=1.0), probability=0.3, slowdown=5.0)
 

@@ -8,9 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import Generator
 
-from echelon.advice.handling import MANY, Sizes
-from echelon.advice.outcome import Outcome, sampled
-from echelon.advice.strategy import Strategy
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, Trace
 from echelon.job_delay import by_formula
@@ -23,6 +20,9 @@ from echelon.schemes import (
     uncoded_products,
 )
 from echelon.schemes.sequential import near_square
+from echelon.search.handling import MANY, Sizes
+from echelon.search.outcome import Outcome, sampled
+from echelon.search.strategy import Strategy
 from echelon.simulation import simulate_chain
 from echelon.stragglers import Arbitrary, Bursts
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from echelon import advise
-from echelon.advice.handling import Sizes, of_codes
-from echelon.advice.strategies import STRATEGIES
 from echelon.codes import cyclic, mds
 from echelon.profile import Costs
 from echelon.schemes import block_coordinate, coded_rows, multi_message
-from tests.advice.clusters import cluster, named
+from echelon.search.handling import Sizes, of_codes
+from echelon.search.strategies import STRATEGIES
+from tests.search.clusters import cluster, named
 
 BYTES = {"bytes_per_message": 1e6, "bytes_per_part": 1e7}
 STEADY = cluster([1.0, 1.0, 1.0], bandwidth=1e7, combining=1e-8)  # 0.1 s to send a message, 0.01 s to add one up

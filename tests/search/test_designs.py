@@ -6,16 +6,16 @@ from scipy.integrate import quad
 from scipy.stats import binom, erlang
 
 import echelon as ec
-from echelon.advice import Strategy
-from echelon.advice.designs import blocks, designs, spread, whole_shares
-from echelon.advice.handling import Sizes, handling
-from echelon.advice.rehearsal import Rehearsal, Rehearsed
 from echelon.blocks import equalised, expected_runtime, order_means
 from echelon.codes import Decoder
 from echelon.delays import Exponential, RoundPace, ShiftedExponential
 from echelon.profile import Costs
 from echelon.schemes import BlockPlan, CodedPlan, any_k, multi_message
-from tests.advice.clusters import cluster, named
+from echelon.search import Strategy
+from echelon.search.designs import blocks, designs, spread, whole_shares
+from echelon.search.handling import Sizes, handling
+from echelon.search.rehearsal import Rehearsal, Rehearsed
+from tests.search.clusters import cluster, named
 
 LIMIT_S = 60.0
 

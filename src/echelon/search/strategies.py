@@ -6,8 +6,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from echelon.advice.designs import blocks, designs, whole_shares
-from echelon.advice.strategy import Strategy
 from echelon.arrays import IntArray
 from echelon.codes import Code, cyclic, mds, uncoded
 from echelon.delays import Delay
@@ -15,6 +13,8 @@ from echelon.plan import Plan, Slot, Task
 from echelon.profile import Profile
 from echelon.schemes import any_k, backups, coded_rows, pull
 from echelon.schemes.coded_plan import LEAST
+from echelon.search.designs import blocks, designs, whole_shares
+from echelon.search.strategy import Strategy
 from echelon.seeds import place_generator
 from echelon.splits import largest_remainder, theorem2, uniform
 
