@@ -67,7 +67,7 @@ def test_threads_give_the_result_and_the_iterations_of_plain_numpy(example, thre
     wanted, iterations = example.plain()
     assert differences(delivery.result, wanted) == []
     assert delivery.iterations == iterations
-    assert delivery.error_estimate < RELATIVE
+    assert delivery.error_estimate.relative_to_terms < RELATIVE
 
 
 @every_example

@@ -14,6 +14,7 @@ from typing import Any
 from echelon import checks
 from echelon.closing import Closing
 from echelon.clusters import Cluster
+from echelon.codes import ErrorEstimate
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob
 from echelon.master.events import Cancelled
@@ -40,6 +41,7 @@ log = logging.getLogger("echelon.stream")
 PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
+_NO_ERROR = ErrorEstimate()
 
 
 class Stream(Closing):
@@ -263,12 +265,12 @@ class Stream(Closing):
         state: Any,
         store: Store,
         iteration: int = 0,
-        error: float = 0.0,
+        error_estimate: ErrorEstimate = _NO_ERROR,
         deliver: bool = True,
     ) -> Handle:
         codes, decoders = self._coding.of(job, store.plan)
         handle = self._handle(number, job, iteration)
-        running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
+        running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error_estimate)
         self._out.expect(handle, deliver=deliver)
         self._driver.order(partial(self._driver.submit, running))
         return handle
@@ -287,12 +289,12 @@ class Stream(Closing):
             if kept.finished:
                 handles.append(self._handle(kept.number, kept.job, kept.iteration))
                 name = handles[-1].name
-                delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
+                delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error_estimate)
                 handles[-1].future.set_result(delivery)
                 self._out.add(delivery)
             else:
                 store = Store(self._planned(kept.job))
-                handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
+                handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error_estimate))
         return handles
 
     def _cancel(self, number: int) -> None:
