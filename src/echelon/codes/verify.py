@@ -134,6 +134,7 @@ def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float) -> tup
     cancel = row_space(matrix).cancel
     if not len(cancel):
         return ()
+    probes = probes / (float(np.abs(probes).max()) or 1.0)  # lest squares vanish beside what was large and is gone
     # what is known of noise: rounding of messages, independent of each other, and how well the checks themselves cancel
     size = float(np.linalg.norm(probes, axis=1).max()) / probes.shape[1] ** 0.5
     inexact = float(np.linalg.norm(cancel @ matrix)) * matrix.shape[1] ** 0.5
