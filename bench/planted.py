@@ -82,7 +82,8 @@ BUGS = [
     Bug(
         "a step is journalled before its state", DELIVERER,
         "self._journal.stepped(running.number, running.state, running.iteration, running.error_estimate, finished)",
-        "self._journal.stepped(running.number, self._before(running), running.iteration, running.error_estimate, finished)\n\n"
+        "self._journal.stepped(\n            running.number, self._before(running), running.iteration, "
+        "running.error_estimate, finished\n        )\n\n"
         "    def _before(self, running: Running) -> object:\n"
         "        kept = self.__dict__.setdefault('_states', {})\n"
         "        before = kept.get(running.number, running.job.state)\n"
@@ -106,7 +107,7 @@ BUGS = [
     ),
     Bug(
         "a job is resumed from the iteration before", STREAM,
-        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error_estimate)",
+        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
         "self._enter(kept.number, kept.job, kept.state, store, max(0, kept.iteration - 1), kept.error)",
     ),
     Bug(
@@ -157,7 +158,7 @@ BUGS = [
     ),
     Bug(
         "error_estimate is lost on resume", STREAM,
-        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error_estimate)",
+        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
         "self._enter(kept.number, kept.job, kept.state, store, kept.iteration)",
     ),
     Bug("a round is left out of the record", DRIVER, "for seen in rounds:\n", "for seen in rounds[1:]:\n"),

@@ -108,7 +108,8 @@ def test_products_are_as_exact_as_they_say(code, signs, dtype):
         if signs == "positive":
             first, second = np.abs(first), np.abs(second)
         elif signs == "cancelling":  # the product is next to nothing
-            second[: 4 * z], first[:, : 4 * z] = -second[4 * z :], first[:, 4 * z :] * (1 + 1e-3 * draw.standard_normal())
+            second[: 4 * z] = -second[4 * z :]
+            first[:, : 4 * z] = first[:, 4 * z :] * (1 + 1e-3 * draw.standard_normal())
         first, second = first.astype(dtype), second.astype(dtype)
         wide = first.astype(np.longdouble), second.astype(np.longdouble)
         lefts, rights = code.encode_factors(first, second)

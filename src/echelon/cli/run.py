@@ -240,7 +240,9 @@ def _show(delivered: list[Delivery], record: Path | None) -> None:
         ]
         for done in delivered
     ]
-    print_table("Jobs, in order of arrival", ["job", "delay (s)", "iterations", "error/terms", "error/result", "outcome"], rows)
+    print_table(
+        "Jobs, in order of arrival", ["job", "delay (s)", "iterations", "error/terms", "error/result", "outcome"], rows
+    )
     if delivered:
         out.print(f"Mean delay: {show(float(np.mean([done.delay for done in delivered])))} s")
     if record is not None:

@@ -6,7 +6,7 @@ from echelon.codes.base import Code
 from echelon.codes.combine import combine
 from echelon.codes.cyclic import cyclic
 from echelon.codes.decoder import Decoded, Decoder, Weights, relative
-from echelon.codes.error_estimate import ErrorEstimate
+from echelon.codes.error_estimate import NO_ERROR, ErrorEstimate
 from echelon.codes.fractional_repetition import fractional_repetition
 from echelon.codes.khatri_rao import khatri_rao
 from echelon.codes.lagrange import LagrangeCode, lagrange
@@ -32,7 +32,8 @@ CODES: dict[str, Callable[..., Code]] = {
 }
 
 __all__ = [
-    "CODES", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate", "LagrangeCode", "ProductCode",
+    "CODES", "NO_ERROR", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate", "LagrangeCode", "ProductCode",
     "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao",
-    "lagrange", "mds", "polynomial", "reed_solomon", "relative", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+    "lagrange", "mds", "polynomial", "reed_solomon", "relative", "subspace", "threshold_of", "tracker", "uncoded",
+    "verify",
 ]  # fmt: skip

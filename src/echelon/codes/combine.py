@@ -13,9 +13,7 @@ from echelon.errors import ArgumentError
 _BLOCK = 1 << 16  # numbers of a sum at a time: they stay in the cache while every message is read once
 
 
-def combine(
-    weights: NumberArray, messages: Sequence[Any], out: Any = None, *, sizes: FloatArray | None = None
-) -> Any:
+def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, sizes: FloatArray | None = None) -> Any:
     """Return ``weights @ messages``, shape (wanted, ...), without copying all messages together.
 
     messages: arrays of one shape and type (NumPy, torch, CuPy, JAX …), as many as `weights` has columns. `out`, where

@@ -60,7 +60,7 @@ class Weights:
         """
         if not len(self.solved):  # a copy is as good as what it is a copy of
             return epsilon
-        added = len(self.rows) ** 0.5 * (epsilon if adding is None else adding)
+        added = float(len(self.rows) ** 0.5) * (epsilon if adding is None else adding)
         return self.gain * epsilon + added + self.misfit
 
     def error_estimate(

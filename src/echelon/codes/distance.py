@@ -1,8 +1,8 @@
 """What rows can tell of one another: which of them check each other, and which wrong ones they can name.
 
-Messages without errors are vectors B x, one number per row. Two sets of errors can be mistaken for each other where they
-differ by such a vector; so the smallest number of non-zero entries in one, the distance d of the code on these rows,
-decides: up to (d - 1) / 2 wrong messages have one explanation, and no smaller one.
+Messages without errors are vectors B x, one number per row. Two sets of errors can be mistaken for each other where
+they differ by such a vector; so the smallest number of non-zero entries in one, the distance d of the code on these
+rows, decides: up to (d - 1) / 2 wrong messages have one explanation, and no smaller one.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def tells(code: Code, cancel: NumberArray, wrong: Sequence[int]) -> bool:
     >>> [tells(fractional_repetition(rows=4, load=4), cancel, wrong) for wrong in ([2], [1, 2])]
     [True, False]
     """
-    checks, count = cancel.shape
+    checks, count = int(cancel.shape[0]), int(cancel.shape[1])
     rank = count - checks
     if rank == 1:
         return 2 * len(wrong) + 2 <= count

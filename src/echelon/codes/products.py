@@ -114,7 +114,12 @@ def _blocks_along(matrix: NumberArray, weights: NumberArray, axis: int, out: Num
 
 
 def assemble_product(
-    code: ProductCode, weights: Weights, messages: Sequence[NumberArray], shape: tuple[int, int], *, real: bool = True,
+    code: ProductCode,
+    weights: Weights,
+    messages: Sequence[NumberArray],
+    shape: tuple[int, int],
+    *,
+    real: bool = True,
     sizes: FloatArray | None = None,
 ) -> NumberArray:
     """Return a product of this shape from the messages of some rows, in the order of the weights; NumPy only.

@@ -6,9 +6,9 @@ corrupt where its own direction lies in the span of what the checks show. Corrup
 one number) are searched for, smallest sets first. How many may be named is the code's to say: see `distance`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 from typing import Any
 
@@ -23,6 +23,7 @@ from echelon.linalg import row_space
 _ROUNDING = 64.0  # epsilons of its terms that a message may be off, whoever computed it
 _PROBES = 64  # combinations of a message's numbers that are looked at
 _STEP = 4096  # numbers of a message at a time
+_CHUNK = 4096  # sets at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
 
 def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float) -> list[int] | None:
     """Return the places of the fewest messages that explain what the checks show; None where it is not one set."""
-    left, wrong = np.arange(len(matrix)), []
+    left = np.arange(len(matrix))
+    wrong: list[int] = []
     while True:
         suspects = _suspects(matrix[left], probes[left], tolerance)
         if suspects is None:
@@ -172,10 +174,21 @@ def _by_search(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[i
     for size in range(1, checks // 2 + 1):
         if comb(total, size) > SEARCH:
             return None
-        found = [some for some in combinations(range(total), size) if _explains(cancel, shown, np.array(some), noise)]
+        found = [some for some in _fitting(cancel, shown, noise, size) if _explains(cancel, shown, some, noise)]
         if found:
-            return found[0] if len(found) == 1 else None
+            return tuple(found[0].tolist()) if len(found) == 1 else None
     return None
+
+
+def _fitting(cancel: NumberArray, shown: NumberArray, noise: float, size: int) -> Iterator[IntArray]:
+    """Yield the sets of messages that explain the largest of what the checks show, many tried at a time."""
+    most = shown[:, np.linalg.norm(shown, axis=0).argmax()]
+    sets = combinations(range(cancel.shape[1]), size)
+    while some := list(islice(sets, _CHUNK)):
+        places = np.array(some)
+        basis = np.linalg.qr(cancel.T[places].swapaxes(1, 2))[0]
+        fitted = np.einsum("kcs,ks->kc", basis, np.einsum("kcs,c->ks", basis.conj(), most))
+        yield from places[np.linalg.norm(most - fitted, axis=1) <= noise]
 
 
 def _explains(cancel: NumberArray, shown: NumberArray, some: IntArray, noise: float) -> bool:

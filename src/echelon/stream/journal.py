@@ -40,7 +40,7 @@ class Kept:
     job: IterativeJob
     state: Any
     iteration: int
-    error_estimate: ErrorEstimate
+    error: ErrorEstimate
     finished: bool
 
 
@@ -81,8 +81,12 @@ class Journal:
             "UPDATE jobs SET state = ?, iteration = ?, relative_to_terms = ?, relative_to_result = ?, status = ? "
             "WHERE number = ?",
             (
-                cloudpickle.dumps(state, protocol=5), iteration, error.relative_to_terms, error.relative_to_result,
-                "finished" if finished else "open", number,
+                cloudpickle.dumps(state, protocol=5),
+                iteration,
+                error.relative_to_terms,
+                error.relative_to_result,
+                "finished" if finished else "open",
+                number,
             ),
         )
 

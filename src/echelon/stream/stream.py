@@ -14,7 +14,7 @@ from typing import Any
 from echelon import checks
 from echelon.closing import Closing
 from echelon.clusters import Cluster
-from echelon.codes import ErrorEstimate
+from echelon.codes import NO_ERROR, ErrorEstimate
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob
 from echelon.master.events import Cancelled
@@ -41,7 +41,6 @@ log = logging.getLogger("echelon.stream")
 PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
-_NO_ERROR = ErrorEstimate()
 
 
 class Stream(Closing):
@@ -265,12 +264,12 @@ class Stream(Closing):
         state: Any,
         store: Store,
         iteration: int = 0,
-        error_estimate: ErrorEstimate = _NO_ERROR,
+        error: ErrorEstimate = NO_ERROR,
         deliver: bool = True,
     ) -> Handle:
         codes, decoders = self._coding.of(job, store.plan)
         handle = self._handle(number, job, iteration)
-        running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error_estimate)
+        running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
         self._out.expect(handle, deliver=deliver)
         self._driver.order(partial(self._driver.submit, running))
         return handle
@@ -289,12 +288,12 @@ class Stream(Closing):
             if kept.finished:
                 handles.append(self._handle(kept.number, kept.job, kept.iteration))
                 name = handles[-1].name
-                delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error_estimate)
+                delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
                 handles[-1].future.set_result(delivery)
                 self._out.add(delivery)
             else:
                 store = Store(self._planned(kept.job))
-                handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error_estimate))
+                handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
         return handles
 
     def _cancel(self, number: int) -> None:
