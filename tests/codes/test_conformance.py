@@ -80,6 +80,22 @@ def test_large_codes_survive_arcs_and_random_losses(name):
 
 
 @pytest.mark.parametrize("name", sorted(LARGE))
+def test_too_few_rows_are_refused_with_how_many_there_are(name):
+    code, draw = KNOWN[name], np.random.default_rng(4)
+    for _ in range(20):
+        rows = draw.choice(code.rows, draw.integers(0, code.threshold), replace=False)
+        held = code.matrix[rows]
+        spans = np.linalg.matrix_rank(np.concatenate([held, code.target]), tol=1e-8) == (
+            np.linalg.matrix_rank(held, tol=1e-8) if len(rows) else 0
+        )
+        if spans:  # a lucky set
+            assert not code.counting
+        else:
+            with pytest.raises(NotDecodable, match=f"{len(rows)} of {code.rows} rows"):
+                DECODERS[name].weights(rows)
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
 def test_repeated_reordered_and_unknown_rows_change_nothing(name):
     code = KNOWN[name]
     rows = [int(row) for row in np.random.default_rng(3).permutation(code.rows)]

@@ -163,6 +163,14 @@ def test_after_the_end_of_a_stream_what_was_not_taken_waits_in_the_journal(tmp_p
     assert done.error_estimate.relative_to_result > 0
 
 
+def test_a_journal_of_another_version_is_refused_before_anything_is_lost(tmp_path):
+    base = sqlite3.connect(tmp_path / "journal")
+    base.execute("CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, job BLOB, state BLOB, error REAL)")
+    base.close()
+    with pytest.raises(ArgumentError, match="is not allowed; no such column"):
+        Journal(tmp_path / "journal")
+
+
 def fill_up(running):
     """Let nothing be written any more, as on a disk that is full."""
     running._journal._base.execute("PRAGMA query_only = ON")

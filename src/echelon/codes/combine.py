@@ -1,7 +1,8 @@
 """Combining messages with weights in one pass over memory, for NumPy arrays and whatever follows the array API."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import array_api_compat as api
@@ -66,19 +67,22 @@ def largest(array: Any) -> float:
     >>> largest(np.array([[1.0, -3.0], [2.0, 0.0]]))
     3.0
     """
-    if not math.prod(array.shape):
-        return 0.0
-    if not api.is_numpy_array(array):
+    if type(array) is not np.ndarray and not api.is_numpy_array(array):
         xp = api.array_namespace(array)
-        return float(xp.max(xp.abs(array)))
-    flat = array.reshape(-1)
-    if flat.dtype.char not in "fdFD" or not flat.dtype.isnative:
-        return float(np.abs(flat).max())
+        return float(xp.max(xp.abs(array))) if math.prod(array.shape) else 0.0
+    if not array.size:
+        return 0.0
+    flat, find = array.reshape(-1), _finder(array.dtype)
+    return float(np.abs(flat).max()) if find is None else abs(flat.item(find(flat)))
+
+
+@cache
+def _finder(dtype: np.dtype[Any]) -> Callable[[NumberArray], int] | None:
+    """Return what finds the largest number of a flat array in one pass without a copy, where there is such a thing."""
     from scipy.linalg import blas
 
-    # one pass, and no copy
-    place = {"f": blas.isamax, "d": blas.idamax, "F": blas.icamax, "D": blas.izamax}[flat.dtype.char](flat)
-    return float(abs(flat[place]))
+    finders = {"f": blas.isamax, "d": blas.idamax, "F": blas.icamax, "D": blas.izamax}
+    return finders.get(dtype.char) if dtype.isnative else None
 
 
 def _accumulate(
