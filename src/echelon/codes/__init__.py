@@ -5,8 +5,8 @@ from collections.abc import Callable
 from echelon.codes.base import Code
 from echelon.codes.combine import combine
 from echelon.codes.cyclic import cyclic
-from echelon.codes.decoder import Decoded, Decoder, Weights, relative
-from echelon.codes.error_estimate import NO_ERROR, ErrorEstimate
+from echelon.codes.decoder import Decoded, Decoder, Weights
+from echelon.codes.error_estimate import NO_ERROR, ErrorEstimate, relative
 from echelon.codes.fractional_repetition import fractional_repetition
 from echelon.codes.khatri_rao import khatri_rao
 from echelon.codes.lagrange import LagrangeCode, lagrange

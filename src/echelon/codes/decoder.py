@@ -15,15 +15,14 @@ import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray, NumberArray
 from echelon.codes.base import Code, checked_limit
-from echelon.codes.combine import combine, inexact, largest
-from echelon.codes.error_estimate import ErrorEstimate
+from echelon.codes.combine import combine, inexact
+from echelon.codes.error_estimate import EPSILON, ErrorEstimate, relative
 from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
 from echelon.linalg import row_space
 
 _MISFIT = 1e-9  # relative: beyond it the target is outside the span of the rows, as the tracker sees it
-EPSILON = float(np.finfo(np.float64).eps)
 _CACHE = 1024  # patterns remembered
 _LARGE = 1e8  # a solution so much larger than its right-hand side comes from a singular system
 
@@ -271,20 +270,6 @@ def _least_shift(held: NumberArray, wanted: NumberArray, size: float) -> NumberA
             return direct
     fitted: NumberArray = np.linalg.lstsq(held.T, wanted.T, rcond=1e-12)[0].T
     return fitted
-
-
-def relative(error: float, result: Any, epsilon: float = EPSILON) -> float:
-    """Return an error relative to the largest number of a result, which is no better than its own precision.
-
-    Infinite where no digit of the result is known.
-
-    >>> relative(1e-16, np.array([1e-4, -2e-4])), relative(1.0, np.ones(2)), relative(0.0, np.zeros(2), 0.5)
-    (5.0000000000025e-13, inf, 0.5)
-    """
-    known = largest(result) - error  # the true result is as large at least
-    if known <= 0:
-        return float("inf") if error > 0 else epsilon
-    return max(error / known, epsilon)
 
 
 def _epsilon(message: Any) -> float:

@@ -1,6 +1,13 @@
 """How far a recovered result may be off by rounding: two figures, since parts may cancel."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echelon.codes.combine import largest
+
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +35,17 @@ class ErrorEstimate:
 
 
 NO_ERROR = ErrorEstimate()
+
+
+def relative(error: float, result: Any, epsilon: float = EPSILON) -> float:
+    """Return an error relative to the largest number of a result, which is no better than its own precision.
+
+    Infinite where no digit of the result is known.
+
+    >>> relative(1.0, np.array([5.0, -3.0])), relative(1.0, np.ones(2)), relative(0.0, np.zeros(2), 0.5)
+    (0.25, inf, 0.5)
+    """
+    known = largest(result) - error  # the true result is as large at least
+    if known <= 0:
+        return float("inf") if error > 0 else epsilon
+    return max(error / known, epsilon)
