@@ -84,7 +84,6 @@ def test_sums_are_half_as_large_and_as_exact_as_the_delivery_says(cluster, redun
         total = delivery.result["sum"]
         assert total.dtype == np.float32
         assert delivery.error_estimate.relative_to_terms >= EPSILON
-        # the smallest number of the sum is a fifth of the largest
         assert np.abs(total - wanted).max() / wanted.max() < delivery.error_estimate.relative_to_result < 0.2
         assert np.abs(total / wanted - 1).max() > 1e-5
         assert (delivery.result["first"] == total[:1]).all()

@@ -138,12 +138,12 @@ def test_rows_that_check_each_other_are_found():
 
 
 def test_what_a_code_without_promises_can_tell_is_searched_for():
-    """Five parts and their sum, twice: one wrong part has no rival, one wrong sum of two has."""
+    """Three parts, their sum, and a weighted sum twice: the distance through each row, by trying all small vectors."""
     matrix = np.concatenate([np.eye(3), np.ones((1, 3)), [[1, 2, 3]], [[1, 2, 3.0]]])
     code = Code(matrix=matrix, target=np.ones((1, 3)), threshold=6, counting=False)
     cancel = row_space(code.matrix).cancel
     for place in range(6):
-        # a vector B x with an entry there that is not zero has at least three others that are not, or else a rival
+        # a vector B x with two entries, one of them here, would make the other row a rival
         weights = [
             np.count_nonzero(np.abs(code.matrix @ x) > 1e-9)
             for x in np.array(np.meshgrid(*[np.arange(-3, 4)] * 3)).reshape(3, -1).T
