@@ -79,8 +79,9 @@ BUGS = [
     ),
     Bug(
         "a step is journalled before its state", DELIVERER,
-        "self._journal.stepped(running.number, running.state, running.iteration, running.error, finished)",
-        "self._journal.stepped(running.number, self._before(running), running.iteration, running.error, finished)\n\n"
+        "self._journal.stepped(running.number, running.state, running.iteration, running.error_estimate, finished)",
+        "self._journal.stepped(\n            running.number, self._before(running), running.iteration, "
+        "running.error_estimate, finished\n        )\n\n"
         "    def _before(self, running: Running) -> object:\n"
         "        kept = self.__dict__.setdefault('_states', {})\n"
         "        before = kept.get(running.number, running.job.state)\n"
@@ -150,12 +151,13 @@ BUGS = [
     ),
     Bug(
         "error_estimate is that of the last iteration", DRIVER,
-        "running.error = max(running.error, seen.error)", "running.error = seen.error",
+        "running.error_estimate = running.error_estimate.worst(seen.error_estimate)",
+        "running.error_estimate = seen.error_estimate",
     ),
     Bug(
         "error_estimate is lost on resume", STREAM,
         "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
-        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, 0.0)",
+        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration)",
     ),
     Bug("a round is left out of the record", DRIVER, "for seen in rounds:\n", "for seen in rounds[1:]:\n"),
     Bug(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bench.chaos.watch import NeverEnds, Notes, WatchedCluster, WatchedStream
 from bench.chaos.world import World, drawn, faults
 from echelon.clusters.faults import MasterCrash, MasterKilled, Raise
 from echelon.clusters.pace import Pace
+from echelon.codes import ErrorEstimate
 from echelon.delays import Exponential
 from echelon.errors import ClusterError, JournalError
 from echelon.seeds import place_generator
@@ -132,7 +134,7 @@ class Program:
             assert "raised on purpose" in str(delivery.error), delivery
             return
         assert delivery.iterations == planned.job.iterations, delivery
-        assert delivery.error_estimate == max(self.seen.errors[delivery.number]), delivery
+        assert delivery.error_estimate == reduce(ErrorEstimate.worst, self.seen.errors[delivery.number]), delivery
         _same(delivery.result, planned.states[-1])
 
     def _check_journal(self) -> None:

@@ -1,14 +1,14 @@
 """A stream whose every event and message is looked at while it runs."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
 
 from bench.chaos.invariants import Watcher
 from echelon.clusters import VirtualCluster
-from echelon.codes import Code
+from echelon.codes import Code, ErrorEstimate
 from echelon.master.actions import Action, Assign, Purge, Recover
 from echelon.master.events import Event, Joined, Lost, Planned, Received, Recovered
 from echelon.master.machine import Master
@@ -145,7 +145,7 @@ class Notes(Observer):
     errors: of each job, the error of every iteration that it took, in all lives.
     """
 
-    def __init__(self, cluster: WatchedCluster, errors: dict[int, list[float]]) -> None:
+    def __init__(self, cluster: WatchedCluster, errors: dict[int, list[ErrorEstimate]]) -> None:
         self._cluster, self._errors = cluster, errors
         self.wrong: list[str] = []
 
@@ -169,6 +169,7 @@ class Notes(Observer):
     @noted
     def stepped(self, running: Any, seen: Any, finished: bool) -> None:
         errors = self._errors.setdefault(running.number, [])
-        errors.append(seen.error)
+        errors.append(seen.error_estimate)
         self._promise(running.iteration == len(errors), f"job {running.number} is at iteration {running.iteration}")
-        self._promise(running.error == max(errors), f"job {running.number} claims an error of {running.error}")
+        claimed = running.error_estimate
+        self._promise(claimed == reduce(ErrorEstimate.worst, errors), f"job {running.number} claims {claimed}")

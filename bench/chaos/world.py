@@ -157,7 +157,9 @@ def _sum_plan(places: int, kind: int) -> CodedPlan:
 def _tight(job: IterativeJob, redundancy: float) -> float:
     """Return a tolerance that all rows meet, and some of them may not."""
     codes, decoders = Coding(redundancy, SEED).of(job, job.plan)
-    errors = (decoder.weights(range(code.rows)).error() for code, decoder in zip(codes, decoders, strict=True))
+    errors = (
+        decoder.weights(range(code.rows)).relative_to_terms() for code, decoder in zip(codes, decoders, strict=True)
+    )
     return 1.2 * max(errors)
 
 

@@ -85,7 +85,7 @@ def main() -> None:
     state, _ = plain()
     print(
         f"{delivery.name}: delay {delivery.delay:.3f} s, {delivery.iterations} iterations, "
-        f"error estimate {delivery.error_estimate:.1e}"
+        f"error {delivery.error_estimate.relative_to_terms:.1e} of the terms"
     )
     difference = max(np.abs(delivery.result[key] - state[key]).max() for key in state)
     print(f"largest difference from plain NumPy: {difference:.1e}")

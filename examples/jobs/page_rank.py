@@ -56,7 +56,7 @@ def main() -> None:
     ranks, _ = plain()
     print(
         f"{delivery.name}: delay {delivery.delay:.3f} s, {delivery.iterations} iterations, "
-        f"error estimate {delivery.error_estimate:.1e}"
+        f"error {delivery.error_estimate.relative_to_terms:.1e} of the terms"
     )
     print(f"largest difference from plain NumPy: {np.abs(delivery.result - ranks).max():.1e}")
 

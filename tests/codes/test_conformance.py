@@ -7,81 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.codes import (
-    CODES,
-    Decoder,
-    cyclic,
-    fractional_repetition,
-    khatri_rao,
-    lagrange,
-    mds,
-    polynomial,
-    reed_solomon,
-    subspace,
-    tracker,
-    uncoded,
-)
+from echelon.codes import CODES, Decoder, tracker
 from echelon.errors import ArgumentError, NotDecodable
-from tests.docstrings import examples_of
+from tests.codes.families import ANY_NOISE, DECODERS, KNOWN, LARGE, SMALL
 
-
-def arcs(rows, load):
-    return (np.arange(rows)[None, :] - np.arange(rows)[:, None]) % rows < load
-
-
-def rng():
-    return np.random.default_rng(5)
-
-
-SMALL = {
-    "cyclic": [lambda: cyclic(rows=6, load=3, rng=rng()), lambda: cyclic(rows=5, load=5, rng=rng())],
-    "fractional_repetition": [
-        lambda: fractional_repetition(rows=6, load=3),
-        lambda: fractional_repetition(rows=4, load=1),
-    ],
-    "khatri_rao": [lambda: khatri_rao(x=2, y=2, rows=6, rng=rng())],
-    "lagrange": [lambda: lagrange(parts=3, degree=2, rows=7), lambda: lagrange(parts=4, degree=1, rows=6)],
-    "polynomial": [
-        lambda: polynomial(x=2, y=2, rows=7, rng=rng()),
-        lambda: polynomial(x=3, y=2, rows=8, rng=rng(), basis="chebyshev"),
-        lambda: polynomial(x=2, y=2, rows=6, rng=rng(), basis="monomial"),
-        lambda: polynomial(x=1, y=1, z=3, rows=7, rng=rng()),
-        lambda: polynomial(x=2, y=1, z=2, rows=7, rng=rng()),
-    ],
-    "mds": [
-        lambda kind=kind: mds(parts=5, rows=8, rng=rng(), parity=kind)
-        for kind in ("random", "circle", "chebyshev", "auto")
-    ],
-    "reed_solomon": [
-        lambda: reed_solomon(arcs(7, 3)),
-        lambda: reed_solomon(arcs(7, 3), real=True),
-        lambda: reed_solomon(arcs(8, 4), real=True),
-    ],
-    "subspace": [
-        lambda: subspace(critical=2, rows=3, parts=3, rng=rng()),
-        lambda: subspace(critical=4, rows=6, parts=6, rng=rng()),
-        lambda: subspace(critical=3, rows=6, parts=5, load=4, rng=rng()),
-    ],
-    "uncoded": [lambda: uncoded(parts=4)],
-}
-LARGE = {
-    "cyclic": lambda: cyclic(rows=30, load=5, rng=rng()),
-    "fractional_repetition": lambda: fractional_repetition(rows=40, load=10),
-    "khatri_rao": lambda: khatri_rao(x=4, y=5, rows=28, rng=rng()),
-    "lagrange": lambda: lagrange(parts=8, degree=2, rows=20),
-    "polynomial": lambda: polynomial(x=4, y=6, rows=30, rng=rng()),
-    "mds": lambda: mds(parts=60, rows=70, rng=rng()),
-    "reed_solomon": lambda: reed_solomon(arcs(40, 10)),
-    "subspace": lambda: subspace(critical=20, rows=24, parts=24, rng=rng()),
-    "uncoded": lambda: uncoded(parts=30),
-}
-for name in [name for name in CODES if name not in SMALL]:  # a new family: with the codes that its docstring makes
-    shown = examples_of(CODES[name])
-    SMALL[name] = [lambda code=code: code for code in shown]
-    LARGE.update((name, make) for make in SMALL[name][:1])
-KNOWN = {name: make() for name, make in LARGE.items()}
-ANY_NOISE = 1e8  # what is promised of a set is that it recovers the target; how noisily is another matter
-DECODERS = {name: Decoder(code, limit=ANY_NOISE) for name, code in KNOWN.items()}
 EXAMPLES = [pytest.param(make, id=f"{name}-{i}") for name, makes in SMALL.items() for i, make in enumerate(makes)]
 
 
@@ -104,7 +33,7 @@ def test_every_promised_set_recovers_the_target(make):
         got, truth, weights = recovered(code, rows)
         np.testing.assert_allclose(got, truth, atol=1e-9)
         assert weights.amplification > 0
-        assert weights.error(np.float32) > weights.error(np.float64)
+        assert weights.relative_to_terms(1e-7) > weights.relative_to_terms() > weights.misfit
 
 
 @pytest.mark.parametrize("make", EXAMPLES)
@@ -147,7 +76,23 @@ def test_large_codes_survive_arcs_and_random_losses(name):
     patterns += [draw.choice(code.rows, lost, replace=False) for _ in range(40)]
     for gone in patterns:
         got, truth, weights = recovered(code, np.setdiff1d(np.arange(code.rows), gone))
-        assert np.abs(got - truth).max() <= 1e3 * weights.error() * np.abs(code.matrix).max() * code.parts
+        assert np.abs(got - truth).max() <= 1e3 * weights.relative_to_terms() * code.matrix.shape[1]
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_too_few_rows_are_refused_with_how_many_there_are(name):
+    code, draw = KNOWN[name], np.random.default_rng(4)
+    for _ in range(20):
+        rows = draw.choice(code.rows, draw.integers(0, code.threshold), replace=False)
+        held = code.matrix[rows]
+        spans = np.linalg.matrix_rank(np.concatenate([held, code.target]), tol=1e-8) == (
+            np.linalg.matrix_rank(held, tol=1e-8) if len(rows) else 0
+        )
+        if spans:  # a lucky set
+            assert not code.counting
+        else:
+            with pytest.raises(NotDecodable, match=f"{len(rows)} of {code.rows} rows"):
+                DECODERS[name].weights(rows)
 
 
 @pytest.mark.parametrize("name", sorted(LARGE))
@@ -174,7 +119,7 @@ def test_float32_messages_stay_float32_and_close(name):
     got = weights.combine([narrow[row] for row in weights.rows])
     assert got.dtype == narrow.dtype
     truth = np.tensordot(code.target, parts, axes=1)
-    assert np.abs(got - truth).max() <= 1e2 * weights.error(np.float32) * np.abs(messages).max() * code.rows
+    assert np.abs(got - truth).max() <= 1e2 * weights.relative_to_terms(np.finfo(np.float32).eps) * code.rows
 
 
 @pytest.mark.parametrize("name", sorted(LARGE))

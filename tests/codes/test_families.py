@@ -222,7 +222,7 @@ def test_mixed_types_take_the_widest_and_the_error_of_the_coarsest():
     got = combine(np.array([[1.0, 1.0]]), [np.ones(3), np.full(3, 1j)])
     np.testing.assert_array_equal(got, [[1 + 1j] * 3])
     seen = Decoder(uncoded(parts=2)).decode([0, 1], [np.ones(3), np.ones(3, dtype=np.float32)])
-    assert seen.error > 1e-8
+    assert seen.error_estimate.relative_to_terms > 1e-8
 
 
 def test_out_must_fit_where_parts_are_copied():

@@ -92,7 +92,7 @@ def test_a_verified_decode_leaves_out_what_is_wrong_and_says_so(dtype):
     got = decoder.decode(range(14), messages, verified=True, tolerance=1e-3)
     assert got.corrupt == (5, 9)
     assert got.value.dtype == dtype
-    np.testing.assert_allclose(got.value[0], gradients.sum(axis=0), atol=1e4 * got.error)
+    np.testing.assert_allclose(got.value[0], gradients.sum(axis=0), atol=1e4 * got.error_estimate.relative_to_terms)
     blind = decoder.decode(range(14), messages)
     assert blind.corrupt == ()
     assert np.abs(blind.value[0] - gradients.sum(axis=0)).max() > 0.1

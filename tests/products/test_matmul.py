@@ -7,6 +7,7 @@ import pytest
 
 from echelon.clusters import CLUSTERS
 from echelon.products import MatmulStream
+from echelon.products.matmul import TOLERANCE
 from tests.clusters.test_processes import alive, descriptors
 from tests.products.works import (
     COUNTED,
@@ -53,10 +54,14 @@ def test_single_precision_stays_single(name):
     """
     with MatmulStream("threads", SCHEMES[name]) as stream:
         for first, second in pairs(6, dtype=np.float32):
-            found = stream.submit(first, second).result(LIMIT_S)
+            future = stream.submit(first, second)
+            found = future.result(LIMIT_S)
             assert found.dtype == np.float32
-            allowed = 1e-4
-            assert np.abs(found - first @ second).max() < allowed * np.abs(first @ second).max()
+            wanted = first.astype(float) @ second.astype(float)
+            error, said = np.abs(found - wanted).max() / np.abs(wanted).max(), future.error_estimate
+            assert error < 1e-4
+            assert said.relative_to_terms <= TOLERANCE
+            assert error <= 10 * said.relative_to_result < 1e-2
 
 
 @pytest.mark.parametrize("name", ["DIP", "z = 2"])

@@ -159,7 +159,16 @@ def test_after_the_end_of_a_stream_what_was_not_taken_waits_in_the_journal(tmp_p
         assert running.taken == 1
         (done,) = running.deliveries()
     np.testing.assert_allclose(done.result, sum_result(1), rtol=1e-9)
-    assert done.error_estimate > 0
+    assert done.error_estimate.relative_to_terms > 0
+    assert done.error_estimate.relative_to_result > 0
+
+
+def test_a_journal_of_another_version_is_refused_before_anything_is_lost(tmp_path):
+    base = sqlite3.connect(tmp_path / "journal")
+    base.execute("CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, job BLOB, state BLOB, error REAL)")
+    base.close()
+    with pytest.raises(ArgumentError, match="is not allowed; no such column"):
+        Journal(tmp_path / "journal")
 
 
 def fill_up(running):
@@ -215,7 +224,7 @@ class Errors(ec.Observer):
         self.seen = []
 
     def stepped(self, running, seen, finished):
-        self.seen.append(seen.error)
+        self.seen.append(seen.error_estimate)
 
 
 def test_the_error_estimate_is_the_largest_of_all_iterations_of_all_runs(tmp_path):
@@ -239,6 +248,7 @@ def test_the_error_estimate_is_the_largest_of_all_iterations_of_all_runs(tmp_pat
         ) as on:
             (done,) = on
         assert (done.iterations, len(errors.seen)) == (20, 20)
-        assert done.error_estimate == max(errors.seen)
-        largest_first.add(int(np.argmax(errors.seen)) < done_before)
+        figures = np.array([[one.relative_to_terms, one.relative_to_result] for one in errors.seen])
+        assert done.error_estimate == ec.codes.ErrorEstimate(*figures.max(axis=0))
+        largest_first |= {bool(at < done_before) for at in figures.argmax(axis=0)}
     assert largest_first == {True, False}

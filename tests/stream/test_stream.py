@@ -33,7 +33,7 @@ def test_results_equal_those_without_a_stream_and_come_in_order():
     for done in found:
         assert done.error is None
         assert done.delay > 0
-        assert 0 < done.error_estimate < 1e-8
+        assert 0 < done.error_estimate.relative_to_terms < 1e-8
         assert done.iterations == (8 if done.number < 4 else 20)
 
 
@@ -59,7 +59,27 @@ def test_float32_stays_float32_with_its_own_error_estimate():
         done = running.submit(job).delivery()
     assert done.result.dtype == np.float32
     np.testing.assert_allclose(done.result, matrix @ np.ones(20, np.float32), rtol=1e-4, atol=1e-4)
-    assert 1e-8 < done.error_estimate < 1e-3
+    assert 1e-8 < done.error_estimate.relative_to_terms < 1e-3
+
+
+@pytest.mark.parametrize("plan", [None, "slots"])
+def test_gradients_that_cancel_have_few_digits_and_the_delivery_says_so(plan):
+    chunks = np.random.default_rng(1).standard_normal((6, 40))
+    chunks[-1] = 1e-3 * chunks[0] - chunks[:-1].sum(axis=0)
+    chunks = chunks.astype(np.float32)
+    plan = plan and ec.schemes.multi_message(workers=6, load=2, clusters=2, order=2)
+    job = SumJob(
+        partial=lambda state, chunk: chunk, update=lambda state, total: total, state=chunks[0], chunks=list(chunks),
+        iterations=1, plan=plan,
+    )  # fmt: skip
+    with stream(workers=6) as running:
+        done = running.submit(job).delivery()
+    wanted = chunks.astype(float).sum(axis=0)
+    error = np.abs(done.result - wanted).max()
+    assert error <= 10 * done.error_estimate.relative_to_terms * np.abs(chunks).sum(axis=0).max()
+    assert error <= 10 * done.error_estimate.relative_to_result * np.abs(wanted).max()
+    assert done.error_estimate.relative_to_terms < 1e-4
+    assert done.error_estimate.relative_to_result > 100 * done.error_estimate.relative_to_terms
 
 
 def test_a_job_ends_when_its_condition_says_so():
@@ -316,7 +336,7 @@ def test_narrow_matrices_are_coded_in_numbers_that_hold_their_parity(dtype):
         done = running.submit(job).delivery()
     wide = job.matrix
     np.testing.assert_allclose(done.result, wide @ job.state.astype(wide.dtype), atol=200 * np.finfo(wide.dtype).eps)
-    assert done.error_estimate >= np.finfo(wide.dtype).eps
+    assert done.error_estimate.relative_to_terms >= np.finfo(wide.dtype).eps
     assert done.result.dtype == wide.dtype
 
 

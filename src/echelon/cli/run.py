@@ -198,7 +198,8 @@ def job_report(done: Delivery) -> dict[str, Any]:
         "number": done.number,
         "delay": done.delay,
         "iterations": done.iterations,
-        "error_estimate": done.error_estimate,
+        "error_relative_to_terms": done.error_estimate.relative_to_terms,
+        "error_relative_to_result": done.error_estimate.relative_to_result,
         "failed": None if done.error is None else str(done.error),
     }
 
@@ -209,12 +210,15 @@ def _show(delivered: list[Delivery], record: Path | None) -> None:
             done.name,
             show(done.delay),
             str(done.iterations),
-            f"{done.error_estimate:.1e}",
+            f"{done.error_estimate.relative_to_terms:.1e}",
+            f"{done.error_estimate.relative_to_result:.1e}",
             "done" if done.error is None else "failed",
         ]
         for done in delivered
     ]
-    print_table("Jobs, in order of arrival", ["job", "delay (s)", "iterations", "error at most", "outcome"], rows)
+    print_table(
+        "Jobs, in order of arrival", ["job", "delay (s)", "iterations", "error/terms", "error/result", "outcome"], rows
+    )
     if delivered:
         out.print(f"Mean delay: {show(float(np.mean([done.delay for done in delivered])))} s")
     if record is not None:

@@ -9,6 +9,7 @@ from echelon.codes.base import Code
 from echelon.codes.combine import combine
 from echelon.codes.cyclic import cyclic
 from echelon.codes.decoder import Decoded, Decoder, Weights
+from echelon.codes.error_estimate import NO_ERROR, ErrorEstimate, relative
 from echelon.codes.fractional_repetition import fractional_repetition
 from echelon.codes.khatri_rao import khatri_rao
 from echelon.codes.lagrange import LagrangeCode, lagrange
@@ -44,9 +45,10 @@ CODES: dict[str, Callable[..., Code]] = {
 globals().update(CODES)  # here a name is the function, and not the file that it is in
 
 __all__ = [
-    "CODES", "Code", "CountTracker", "Decoded", "Decoder", "LagrangeCode", "ProductCode", "SpanTracker",
-    "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao", "lagrange",
-    "mds", "named_code", "polynomial", "reed_solomon", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+    "CODES", "NO_ERROR", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate", "LagrangeCode", "ProductCode",
+    "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao",
+    "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative", "subspace", "threshold_of", "tracker",
+    "uncoded", "verify",
 ]  # fmt: skip
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import array_api_compat as api
 import numpy as np
 
-from echelon.arrays import BoolArray, IntArray, NumberArray
+from echelon.arrays import BoolArray, FloatArray, IntArray, NumberArray
 from echelon.codes.base import Code, checked_limit
 from echelon.codes.combine import combine, inexact
+from echelon.codes.error_estimate import EPSILON, ErrorEstimate, relative
 from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
@@ -34,9 +35,12 @@ class Weights:
     solved: which of the wanted values are combinations of messages; the others are messages themselves.
     matrix: the solved ones are ``matrix @ messages``, shape (solved, received).
     copied: for each wanted value the message that it is a copy of, or -1, shape (wanted,).
-    amplification: the largest norm of a row of `matrix`, at least 1 where something is copied: noise of size one in
-        every message becomes this much.
-    misfit: by how much the weights miss the target, relative to the largest weight; rounding, as a rule.
+    amplification: the largest norm of a row of `matrix`, at least 1 where something is copied: independent noise of
+        size one in every message becomes this much.
+    gain: how much larger the error of the result is than that of a message, both relative to the terms they are made
+        of: the norm of weights times norms of rows, over that of the target; at least 1.
+    misfit: by how much the weights miss the target, relative to its norm; rounding, as a rule.
+    reach: what the terms of the target amount to, for every message that is as large as 1, shape (received,).
     """
 
     rows: IntArray
@@ -44,22 +48,46 @@ class Weights:
     matrix: NumberArray
     copied: IntArray
     amplification: float
+    gain: float
     misfit: float
+    reach: FloatArray
 
-    def error(self, dtype: np.dtype[Any] | type[np.floating[Any]] = np.float64) -> float:
-        """Return the relative error to expect at this precision: amplification times epsilon, and misfit."""
-        return self.amplification * float(np.finfo(dtype).eps) + self.misfit
+    def relative_to_terms(self, epsilon: float = EPSILON, adding: float | None = None) -> float:
+        """Return the error to expect of the result, relative to its terms.
 
-    def combine(self, messages: Iterable[Any], out: Any = None) -> Any:
-        """Return the target, shape (wanted, ...), from messages in the order of `rows`; see `combine`."""
+        epsilon: the precision of messages; adding: that of the sum, where it is another one.
+        """
+        if not len(self.solved):  # a copy is as good as what it is a copy of
+            return epsilon
+        added = float(len(self.rows) ** 0.5) * (epsilon if adding is None else adding)
+        return self.gain * epsilon + added + self.misfit
+
+    def error_estimate(
+        self, value: Any, sizes: FloatArray, epsilon: float = EPSILON, adding: float | None = None
+    ) -> ErrorEstimate:
+        """Return both errors of a result, from the largest number of every message that it was combined from."""
+        terms = self.relative_to_terms(epsilon, adding)
+        if not len(self.solved):
+            return ErrorEstimate(terms, terms)
+        return ErrorEstimate(terms, relative(terms * self.terms(sizes), value, epsilon))
+
+    def terms(self, sizes: FloatArray) -> float:
+        """Return what the terms of the result amount to, from the largest number of every message."""
+        return float((self.reach * sizes).max())
+
+    def combine(self, messages: Iterable[Any], out: Any = None, *, sizes: FloatArray | None = None) -> Any:
+        """Return the target, shape (wanted, ...), from messages in the order of `rows`; see `combine`.
+
+        `sizes` is left alone where all that is wanted is a copy.
+        """
         listed = list(messages)
         if len(listed) != len(self.rows):
-            raise ArgumentError(f"messages: {len(listed)} given; must be {len(self.rows)}, one a row")
+            raise ArgumentError(f"messages: {len(listed)} given; must be {len(self.rows)}, one per row")
         if len(self.solved) == len(self.copied):
-            return combine(self.matrix, listed, out)
+            return combine(self.matrix, listed, out, sizes=sizes)
         values = [inexact(listed[i]) if i >= 0 else None for i in self.copied]
         if len(self.solved):
-            for wanted, value in zip(self.solved, combine(self.matrix, listed), strict=True):
+            for wanted, value in zip(self.solved, combine(self.matrix, listed, sizes=sizes), strict=True):
                 values[wanted] = value
         whole = api.array_namespace(*listed).stack(values)
         if out is None:
@@ -75,13 +103,14 @@ class Decoded:
     """A recovered target with what is known of its quality.
 
     value: the target, shape (wanted, ...), in the precision of the messages.
-    amplification, error: of the weights that were used, and the relative error to expect.
+    amplification: of the weights that were used.
+    error_estimate: how far the value may be off, relative to its terms and relative to itself.
     corrupt: rows whose messages were found wrong and left out; always empty unless verification was asked for.
     """
 
     value: Any
     amplification: float
-    error: float
+    error_estimate: ErrorEstimate
     corrupt: tuple[int, ...]
 
 
@@ -101,6 +130,11 @@ class Decoder:
         self.code = code
         self.limit = code.limit if limit is None else checked_limit(limit)
         self._known: dict[bytes, Weights] = {}
+        self._norms = np.linalg.norm(code.matrix, axis=1)
+        self._norms[self._norms == 0] = 1.0  # of rows that say nothing
+        self._targets = np.linalg.norm(code.target, axis=1)
+        self._targets[self._targets == 0] = 1.0
+        self._reach = float(np.abs(code.target).sum(axis=1).max()) / self._norms
         if code.systematic:
             return
         space = row_space(code.matrix)
@@ -133,7 +167,7 @@ class Decoder:
     def decode(
         self, rows: Iterable[int], messages: Sequence[Any], *, verified: bool = False, tolerance: float | None = None
     ) -> Decoded:
-        """Return the target from the messages of some rows, with its amplification and error.
+        """Return the target from the messages of some rows, with its amplification and errors.
 
         `verified` checks the messages against each other first (see `verify`) and leaves out those that are wrong; it
         raises `CorruptMessages` where they can't be named.
@@ -144,7 +178,7 @@ class Decoder:
         """
         listed = [int(row) for row in rows]
         if len(listed) != len(messages):
-            raise ArgumentError(f"messages: {len(messages)} given; must be {len(listed)}, one a row")
+            raise ArgumentError(f"messages: {len(messages)} given; must be {len(listed)}, one per row")
         by_row = dict(zip(listed, messages, strict=True))
         corrupt: tuple[int, ...] = ()
         if verified:
@@ -156,9 +190,10 @@ class Decoder:
                 )
             corrupt = said.corrupt
         weights = self.weights(row for row in by_row if row not in corrupt)
-        value = weights.combine([by_row[row] for row in weights.rows.tolist()])
-        coarsest = max(_epsilon(by_row[row]) for row in weights.rows.tolist())
-        return Decoded(value, weights.amplification, weights.amplification * coarsest + weights.misfit, corrupt)
+        used, sizes = [by_row[row] for row in weights.rows.tolist()], np.empty(len(weights.rows))
+        value = weights.combine(used, sizes=sizes)
+        estimate = weights.error_estimate(value, sizes, max(_epsilon(message) for message in used))
+        return Decoded(value, weights.amplification, estimate, corrupt)
 
     def ready(self, received: Iterable[int]) -> bool:
         """Return whether these rows decode within the limit: ask it where a tracker's yes is not good enough."""
@@ -178,38 +213,47 @@ class Decoder:
         if self.code.systematic:
             solved, weights, misfit = lost_part_weights(self.code, here)
             copied = np.where(here[: self.code.systematic], np.cumsum(here)[: self.code.systematic] - 1, -1)
+            kept = np.ascontiguousarray(weights[:, rows])
         else:
-            weights, misfit = self._shift(here)
-            solved, copied = self._solved, self._copied
-        kept = np.ascontiguousarray(weights[:, rows])
-        squares = np.einsum("ij,ij->i", kept, kept.conj()).real
+            weights, solved, copied = self._shift(here), self._solved, self._copied
+            kept = np.ascontiguousarray(weights[:, rows])
+            misfit = self._missed(weights)
+        squares = (kept * kept.conj()).real
         copies = self.code.systematic and len(solved) < self.code.systematic
-        amplification = float(squares.max(initial=1.0 if copies else 0.0)) ** 0.5
+        amplification = float(squares.sum(axis=1).max(initial=1.0 if copies else 0.0)) ** 0.5
+        gains = squares @ self._norms[rows] ** 2 / self._targets[solved] ** 2
+        gain = float(gains.max(initial=1.0)) ** 0.5  # adding up rounds, too
         if not amplification <= self.limit:
             raise NotDecodable(
                 f"{len(rows)} of {self.code.rows} rows give the target with noise amplified {amplification:.1e} times, "
                 f"more than {self.limit:.1e}: wait for another row, or choose a better conditioned code"
             )
-        for shared in (rows, solved, kept, copied):
+        reach = self._reach[rows]
+        for shared in (rows, solved, kept, copied, reach):
             shared.setflags(write=False)  # patterns are remembered: nobody may change what others will get
-        return Weights(rows, solved, kept, copied, amplification, misfit)
+        return Weights(rows, solved, kept, copied, amplification, gain, misfit, reach)
 
-    def _shift(self, here: BoolArray) -> tuple[NumberArray, float]:
-        """Return weights over all rows that vanish on the missing ones, and how well they do."""
+    def _missed(self, weights: NumberArray) -> float:
+        """Return by how much weights over all rows miss the target, relative to its norm."""
+        missed = np.linalg.norm(weights @ self.code.matrix - self.code.target, axis=1)
+        return float((missed / self._targets).max())
+
+    def _shift(self, here: BoolArray) -> NumberArray:
+        """Return weights over all rows that vanish on the missing ones."""
         missing = np.flatnonzero(~here)
         if not len(missing):
-            return self._shortest, 0.0
+            return self._shortest
         wanted = self._shortest[:, missing]
         weights: NumberArray = (
             self._shortest - _least_shift(self._cancel[:, missing], wanted, self._size) @ self._cancel
         )
-        misfit = float(np.abs(weights[:, missing]).max()) / self._size
-        if not misfit <= _MISFIT:
+        if not np.abs(weights[:, missing]).max() <= _MISFIT * self._size:
             raise NotDecodable(
                 f"{int(here.sum())} of {self.code.rows} rows do not give the target in floating point: wait for more "
                 "rows, raise redundancy, or choose a better conditioned code"
             )
-        return weights, misfit
+        weights[:, missing] = 0
+        return weights
 
 
 def _least_shift(held: NumberArray, wanted: NumberArray, size: float) -> NumberArray:

@@ -114,17 +114,23 @@ def _blocks_along(matrix: NumberArray, weights: NumberArray, axis: int, out: Num
 
 
 def assemble_product(
-    code: ProductCode, weights: Weights, messages: Sequence[NumberArray], shape: tuple[int, int], *, real: bool = True
+    code: ProductCode,
+    weights: Weights,
+    messages: Sequence[NumberArray],
+    shape: tuple[int, int],
+    *,
+    real: bool = True,
+    sizes: FloatArray | None = None,
 ) -> NumberArray:
     """Return a product of this shape from the messages of some rows, in the order of the weights; NumPy only.
 
     Blocks that are messages themselves are written straight to their place. real: whether the factors are, so that
-    messages of a complex code amount to real numbers.
+    messages of a complex code amount to real numbers. `sizes` is filled as `Weights.combine` does.
     """
     x, _, y = code.blocks
     height, width = -(-shape[0] // x), -(-shape[1] // y)
     flat = [message.reshape(-1) for message in messages]
-    summed = combine(weights.matrix, flat) if len(weights.solved) else ()
+    summed = combine(weights.matrix, flat, sizes=sizes) if len(weights.solved) else ()
     solved = dict(zip(weights.solved.tolist(), summed, strict=True))
     out = np.empty(shape, dtype=flat[0].real.dtype if real else flat[0].dtype)
     for k in range(x * y):

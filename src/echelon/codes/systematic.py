@@ -12,6 +12,8 @@ _SINGULAR = 1e-6  # by how much lost parts may be missed; beyond, the parity row
 def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray, float]:
     """Return the lost parts, weights over all rows that give them, shape (lost, rows), and by how much they miss them.
 
+    What they miss is the length of what they give besides a lost part, the largest over all of them.
+
     With L the lost parts and A the parity rows that arrived, the parts x_L follow from P[A, L] x_L = y_A - P[A, kept]
     x_kept: a system of the size of what is lost, by weighted least squares over all parity rows that are there.
     """
@@ -28,7 +30,7 @@ def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray
         whiten = np.linalg.inv(np.linalg.cholesky(np.eye(len(left)) + known @ known.T))
         wanted = parity[np.ix_(left, lost)]
         solve = np.linalg.pinv(whiten @ wanted) @ whiten
-        misfit = float(np.abs(solve @ wanted - np.eye(len(lost))).max())
+        misfit = float(np.linalg.norm(solve @ wanted - np.eye(len(lost)), axis=1).max())
         if not misfit <= _SINGULAR:
             raise NotDecodable(
                 f"{len(left)} parity rows do not tell {len(lost)} lost parts apart: wait for another row, or choose a "

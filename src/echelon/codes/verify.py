@@ -1,14 +1,14 @@
 """Whether messages agree with one another, and which of them do not.
 
-More rows than the threshold carry checks: combinations of them that must vanish. Corrupt messages make them non-zero,
-in directions that only those messages can: as long as the corruptions are not multiples of each other, message i is
+More rows than are needed carry checks: combinations of them that must vanish. Corrupt messages make them non-zero, in
+directions that only those messages have: as long as the corruptions are not multiples of each other, message i is
 corrupt where its own direction lies in the span of what the checks show. Corruptions that are alike (or messages of
-one number) are searched for, smallest sets first.
+one number) are searched for, smallest sets first. How many may be named is the code's to say: see `distance`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 from typing import Any
 
@@ -16,12 +16,14 @@ import numpy as np
 
 from echelon.arrays import IntArray, NumberArray
 from echelon.codes.base import Code
+from echelon.codes.distance import SEARCH, components, tells
 from echelon.errors import ArgumentError
 from echelon.linalg import row_space
 
-_SEARCH = 200_000  # sets that a search may try
+_ROUNDING = 64.0  # epsilons of its terms that a message may be off, whoever computed it
 _PROBES = 64  # combinations of a message's numbers that are looked at
 _STEP = 4096  # numbers of a message at a time
+_CHUNK = 4096  # sets at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,18 @@ class Verdict:
 
 
 def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, tolerance: float | None = None) -> Verdict:
-    """Return whether messages of these rows fit together, and which do not: up to half as many as there are checks.
+    """Return whether messages of these rows fit together, and which do not.
 
-    A disagreement counts once it is more than `tolerance` times what the messages themselves add up to in that check;
-    10 000 times the precision of the coarsest message where left out. Messages with numbers that are not finite are
-    wrong by themselves. Corruptions that are multiples of each other, and messages of few numbers, have to be searched
-    for; where that would take more than 200 000 sets, `told` is False.
+    Wrong messages are named as long as the code can tell them from honest ones on the rows at hand: as many as half of
+    its distance there allows, among the rows that check each other. Where any `threshold` rows are independent that is
+    half as many as there are checks; of c copies of one row it is (c - 2) / 2, since copies may be wrong alike; a row
+    that no other one checks is never named. With more wrong messages than that, `told` is False, unless they were made
+    to look like fewer.
+
+    tolerance: by how much a message may be off, relative to what its terms amount to; by default 64 times the precision
+    of the coarsest message. Messages with numbers that are not finite are wrong by themselves. Corruptions that are
+    multiples of each other, and messages of few numbers, have to be searched for; where that would take more than
+    200 000 sets, `told` is False.
     """
     listed = [int(row) for row in rows]
     if len(listed) != len(messages) or len(set(listed)) != len(listed) or not set(listed) <= set(range(code.rows)):
@@ -57,24 +65,39 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
     if len({table.shape for table in tables}) > 1:
         raise ArgumentError("messages: must all have one shape")
     if tolerance is None:
-        tolerance = 1e4 * max((float(np.finfo(table.dtype).eps) for table in tables), default=0.0)
+        tolerance = _ROUNDING * max((float(np.finfo(table.dtype).eps) for table in tables), default=0.0)
     finite = [bool(np.isfinite(table).all()) for table in tables]
     wrong = [row for row, good in zip(listed, finite, strict=True) if not good]
     held = np.array([row for row, good in zip(listed, finite, strict=True) if good], dtype=np.int64)
+    if not len(held):
+        return Verdict(not wrong, tuple(sorted(wrong)), True, 0)
     probes = _probe([table for table, good in zip(tables, finite, strict=True) if good])
-    checks = len(row_space(code.matrix[held]).cancel) if len(held) else 0
-    named = 0
-    while len(held):
-        suspects = _suspects(code.matrix[held], probes, tolerance)
-        if suspects is None or named + len(suspects) > checks // 2:
-            return Verdict(False, (), False, checks)
-        if not len(suspects):
-            break
+    # rows of one length: then rounding is of one size in all messages, and in all checks
+    norms = np.linalg.norm(code.matrix[held], axis=1)[:, None]
+    norms[norms == 0] = 1.0
+    matrix, probes = code.matrix[held] / norms, probes / norms
+    cancel = row_space(matrix).cancel
+    for some in components(cancel):
+        found = _corrupt(matrix[some], probes[some], tolerance)
+        if found is None or (found and not tells(code, row_space(matrix[some]).cancel, found)):
+            return Verdict(False, (), False, len(cancel))
+        wrong += held[some[found]].tolist()
+    return Verdict(not wrong, tuple(sorted(wrong)), True, len(cancel))
+
+
+def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float) -> list[int] | None:
+    """Return the places of the fewest messages that explain what the checks show; None where it is not one set."""
+    left = np.arange(len(matrix))
+    wrong: list[int] = []
+    while True:
+        suspects = _suspects(matrix[left], probes[left], tolerance)
+        if suspects is None:
+            return None
+        if not suspects:
+            return wrong
         # a gross error hides lesser ones in its rounding: look again without it
-        named += len(suspects)
-        wrong += held[suspects].tolist()
-        held, probes = np.delete(held, suspects), np.delete(probes, suspects, axis=0)
-    return Verdict(not wrong, tuple(sorted(wrong)), True, checks)
+        wrong += left[list(suspects)].tolist()
+        left = np.delete(left, suspects)
 
 
 def _numbers(message: Any) -> NumberArray:
@@ -108,50 +131,64 @@ def _probe(tables: Sequence[NumberArray]) -> NumberArray:
     return probes
 
 
-def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float) -> IntArray | None:
+def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float) -> tuple[int, ...] | None:
     """Return the places of wrong messages, none where all checks vanish, None where it can't be told."""
     cancel = row_space(matrix).cancel
     if not len(cancel):
-        return np.empty(0, dtype=np.int64)
-    # what rounding alone may leave in each check; divided by it, noise has size one in all of them
-    rounding = tolerance * (np.abs(cancel) @ np.linalg.norm(probes, axis=1))
-    rounding = np.maximum(rounding, np.finfo(np.float64).tiny)[:, None]
-    shown = (cancel @ probes) / rounding
-    if np.linalg.norm(shown, axis=1).max() <= 1:
-        return np.empty(0, dtype=np.int64)
-    weighed = cancel / rounding * rounding.min()
-    noise = float(np.sqrt(shown.size))
-    found = _by_span(weighed, shown, noise)
-    if found is None or len(found) > len(cancel) // 2:
-        found = _by_search(weighed, shown, noise, len(cancel) // 2)
-    return None if found is None else np.array(found, dtype=np.int64)
+        return ()
+    probes = probes / (float(np.abs(probes).max()) or 1.0)  # lest squares vanish beside what was large and is gone
+    # what is known of noise: rounding of messages, independent of each other, and how well the checks themselves cancel
+    size = float(np.linalg.norm(probes, axis=1).max()) / probes.shape[1] ** 0.5
+    inexact = float(np.linalg.norm(cancel @ matrix)) * matrix.shape[1] ** 0.5
+    noise = (tolerance * len(cancel) ** 0.5 + inexact) * size
+    noise = max(noise, float(np.finfo(np.float64).tiny))
+    shown = cancel @ probes
+    if np.linalg.norm(shown, axis=0).max() <= noise:
+        return ()
+    found = _by_span(cancel, shown, noise)
+    return _by_search(cancel, shown, noise) if found is None else found
 
 
 def _by_span(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[int, ...] | None:
-    """Return the messages whose directions lie in the span of what the checks show, if they explain it."""
+    """Return the messages whose directions lie in the span of what the checks show, if they explain it.
+
+    Noise turns that span by as much as it is large beside the least of what is shown.
+    """
+    whole = noise * shown.shape[1] ** 0.5
     u, s, _ = np.linalg.svd(shown, full_matrices=False)
-    rank = int(np.count_nonzero(s > noise))
+    rank = int(np.count_nonzero(s > 3 * whole))
+    if not rank:
+        return None
     basis = u[:, :rank]
     directions = cancel / np.linalg.norm(cancel, axis=0).clip(min=1e-300)
     outside = np.linalg.norm(directions - basis @ (basis.conj().T @ directions), axis=0)
-    suspects = np.flatnonzero(outside < 1e-5)
-    return (
-        tuple(int(i) for i in suspects)
-        if 0 < len(suspects) <= rank and _explains(cancel, shown, suspects, noise)
-        else None
-    )
+    suspects = np.flatnonzero(outside < max(whole / s[rank - 1], 1e-8))
+    if len(suspects) != rank or not _explains(cancel, shown, suspects, noise):
+        return None
+    return tuple(int(i) for i in suspects)
 
 
-def _by_search(cancel: NumberArray, shown: NumberArray, noise: float, most: int) -> tuple[int, ...] | None:
-    """Return the smallest set of messages that explains what the checks show."""
-    total = cancel.shape[1]
-    for size in range(1, most + 1):
-        if comb(total, size) > _SEARCH:
+def _by_search(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[int, ...] | None:
+    """Return the smallest set of messages that explains what the checks show, if there is but one."""
+    checks, total = cancel.shape
+    for size in range(1, checks // 2 + 1):
+        if comb(total, size) > SEARCH:
             return None
-        found = [some for some in combinations(range(total), size) if _explains(cancel, shown, np.array(some), noise)]
+        found = [some for some in _fitting(cancel, shown, noise, size) if _explains(cancel, shown, some, noise)]
         if found:
-            return found[0] if len(found) == 1 else None
+            return tuple(found[0].tolist()) if len(found) == 1 else None
     return None
+
+
+def _fitting(cancel: NumberArray, shown: NumberArray, noise: float, size: int) -> Iterator[IntArray]:
+    """Yield the sets of messages that explain the largest of what the checks show, many tried at a time."""
+    most = shown[:, np.linalg.norm(shown, axis=0).argmax()]
+    sets = combinations(range(cancel.shape[1]), size)
+    while some := list(islice(sets, _CHUNK)):
+        places = np.array(some)
+        basis = np.linalg.qr(cancel.T[places].swapaxes(1, 2))[0]
+        fitted = np.einsum("kcs,ks->kc", basis, np.einsum("kcs,c->ks", basis.conj(), most))
+        yield from places[np.linalg.norm(most - fitted, axis=1) <= noise]
 
 
 def _explains(cancel: NumberArray, shown: NumberArray, some: IntArray, noise: float) -> bool:

@@ -2,9 +2,9 @@
 
 from echelon.jobs.base import IterativeJob, RoundJob
 from echelon.jobs.blocks import BlockJob
-from echelon.jobs.collected import Collected
+from echelon.jobs.collected import Collected, precisions
 from echelon.jobs.hollow import HollowJob
 from echelon.jobs.linear import LinearJob
 from echelon.jobs.sums import SumJob
 
-__all__ = ["BlockJob", "Collected", "HollowJob", "IterativeJob", "LinearJob", "RoundJob", "SumJob"]
+__all__ = ["BlockJob", "Collected", "HollowJob", "IterativeJob", "LinearJob", "RoundJob", "SumJob", "precisions"]

@@ -26,8 +26,8 @@ class IterativeJob(ABC):
     iterations: how many, at most where `until` is given as well.
     until: called with the state after each step; ends the job when it says True.
     name: what it is called in deliveries and progress.
-    tolerance: relative error of a recovered iteration that is accepted; a noisier one waits for another row. By default
-        half of the digits of the numbers at hand.
+    tolerance: error of a recovered iteration that is accepted, relative to its terms; a noisier one waits for another
+        row. By default half of the digits of the numbers at hand.
 
     A subclass sets `parts`: they and the redundancy determine its code, unless it has one of its own (`own_code`), or
     brings a `plan` with codes; `lend` then says whether workers of slots that are recovered may help those that lag. A

@@ -5,16 +5,22 @@ from typing import Any
 import numpy as np
 
 from echelon import trees
-from echelon.arrays import NumberArray
+from echelon.arrays import FloatArray, NumberArray
 from echelon.clusters import Message
-from echelon.codes import Weights, combine
+from echelon.clusters.narrow import EPSILON, is_narrow
+from echelon.codes import Weights, combine, relative
 
 
 class Collected:
-    """Messages of a round, by slot and row, and weights of the slots that are recovered."""
+    """Messages of a round, by slot and row, and weights of the slots that are recovered.
+
+    relative_to_result: the error to expect of what was added up so far, relative to the largest number of it; 0 where
+        nothing was.
+    """
 
     def __init__(self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights]) -> None:
         self.messages, self.weights = messages, weights
+        self.relative_to_result = 0.0
 
     def take(self) -> dict[tuple[int, int], Message]:
         """Return the messages, whose memory the caller gives back from here on."""
@@ -23,30 +29,49 @@ class Collected:
 
     def total(self) -> Any:
         """Return the sum over all slots, in one pass over their messages."""
-        row = np.concatenate([weights.matrix[0] for weights in self.weights.values()])[None]
-        return _summed(row, [message for slot in self.weights for message in self._of(slot)])
+        return self._summed(list(self.weights))
 
     def by_slot(self) -> list[Any]:
         """Return what each slot gives, in their order."""
-        return [_summed(self.weights[slot].matrix, self._of(slot)) for slot in sorted(self.weights)]
+        return [self._summed([slot]) for slot in sorted(self.weights)]
 
     def stacked(self) -> Any:
         """Return all values that the only slot gives, along a first axis."""
         ((slot, weights),) = self.weights.items()
-        messages = self._of(slot)
-        columns = range(len(messages[0].segments))
-        return trees.unflatten(
-            messages[0].form, [weights.combine([message.segments[i] for message in messages]) for i in columns]
-        )
+        messages, sizes, values = self._of(slot), np.empty(len(weights.rows)), []
+        for i in range(len(messages[0].segments)):
+            values.append(weights.combine([message.segments[i] for message in messages], sizes=sizes))
+            seen = weights.error_estimate(values[-1], sizes, *precisions(messages[0], i))
+            self.relative_to_result = max(self.relative_to_result, seen.relative_to_result)
+        return trees.unflatten(messages[0].form, values)
 
     def _of(self, slot: int) -> list[Message]:
         """Return the messages of a slot, in the order of its weights."""
         return [self.messages[slot, row] for row in self.weights[slot].rows.tolist()]
 
+    def _summed(self, slots: list[int]) -> Any:
+        """Return the sum of what some slots give."""
+        row = np.concatenate([self.weights[slot].matrix[0] for slot in slots])[None]
+        messages, sizes = [message for slot in slots for message in self._of(slot)], np.empty(row.shape[1])
+        sums: list[NumberArray] = []
+        for i in range(len(messages[0].segments)):
+            sums.append(combine(row, [message.segments[i] for message in messages], sizes=sizes)[0])
+            epsilon, adding = precisions(messages[0], i)
+            error = self._error(slots, sizes, epsilon, adding)
+            self.relative_to_result = max(self.relative_to_result, relative(error, sums[-1], epsilon))
+        return trees.unflatten(messages[0].form, sums)
 
-def _summed(row: NumberArray, messages: list[Message]) -> Any:
-    """Return one weighted sum of messages."""
-    sums: list[NumberArray] = [
-        combine(row, [message.segments[i] for message in messages])[0] for i in range(len(messages[0].segments))
-    ]
-    return trees.unflatten(messages[0].form, sums)
+    def _error(self, slots: list[int], sizes: FloatArray, epsilon: float, adding: float) -> float:
+        """Return the error to expect of the sum of some slots, from the largest number of every message."""
+        error, at = 0.0, 0
+        for weights in (self.weights[slot] for slot in slots):
+            terms = weights.terms(sizes[at : at + len(weights.rows)])
+            error += weights.relative_to_terms(epsilon, adding) * terms
+            at += len(weights.rows)
+        return error
+
+
+def precisions(message: Message, segment: int) -> tuple[float, float]:
+    """Return the precision of the numbers of a message, and that in which they are added up."""
+    adding = float(np.finfo(message.segments[segment].dtype).eps)
+    return EPSILON if is_narrow(message.form) else adding, adding

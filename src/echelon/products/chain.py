@@ -215,7 +215,9 @@ def _decoded(
     """Put a product together and hand it over; in the pool."""
     try:
         real = not any(np.issubdtype(factor.dtype, np.complexfloating) for factor in (product.first, product.second))
-        result = assemble_product(code, weights, [m.segments[0] for m in messages], product.shape, real=real)
+        segments, sizes = [message.segments[0] for message in messages], np.empty(len(messages))
+        result = assemble_product(code, weights, segments, product.shape, real=real, sizes=sizes)
+        product.future.error_estimate = weights.error_estimate(result, sizes, float(np.finfo(result.dtype).eps))
     except BaseException as error:
         product.future.set_exception(error)
     else:

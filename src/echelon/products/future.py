@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from echelon.arrays import NumberArray
+from echelon.codes import ErrorEstimate
 
 
 class Waits(Protocol):
@@ -19,12 +20,14 @@ class ProductFuture(Future[NumberArray]):
     """The result of a product, as soon as it is there; it can't be cancelled.
 
     received: whether results enough are there, decoded or not.
+    error_estimate: how far decoding may have brought the product off; None until it is there.
     pass_time: lets the stream's time pass until something is so, and returns what is left of a limit.
     """
 
     def __init__(self, waits: Waits, pass_time: Callable[[Callable[[], bool], float | None], float | None]) -> None:
         super().__init__()
         self.received = False
+        self.error_estimate: ErrorEstimate | None = None
         self.set_running_or_notify_cancel()
         self._waits, self._pass_time = waits, pass_time
 

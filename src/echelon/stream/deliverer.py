@@ -130,7 +130,7 @@ class Deliverer(Observer):
         """A job has a new state."""
         self._handles[running.number].iteration = running.iteration
         if self._journal is not None:
-            self._journal.stepped(running.number, running.state, running.iteration, running.error, finished)
+            self._journal.stepped(running.number, running.state, running.iteration, running.error_estimate, finished)
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
         """A job ended."""
@@ -142,7 +142,7 @@ class Deliverer(Observer):
             delay = time_s - running.arrived
             result = running.state if outcome is Outcome.DONE else None
             delivery = Delivery(
-                handle.name, running.number, result, failed, delay, running.iteration, running.error,
+                handle.name, running.number, result, failed, delay, running.iteration, running.error_estimate,
                 running.messages, running.nbytes,
             )  # fmt: skip
             handle.iteration = running.iteration

@@ -11,13 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
-from echelon.clusters.narrow import EPSILON, is_narrow
-from echelon.codes import Weights
+from echelon.codes import ErrorEstimate, Weights
 from echelon.errors import JournalError, NotDecodable
-from echelon.jobs import Collected
+from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
@@ -265,19 +262,18 @@ class Driver:
         assert seen is not None
         assert running is not None
         message = self._messages[slot, rows[-1]]
-        coarsest = max(float(np.finfo(segment.dtype).eps) for segment in message.segments)
-        coarsest = EPSILON if is_narrow(message.form) else coarsest
+        coarsest, adding = max(precisions(message, i) for i in range(len(message.segments)))
         try:
             weights = running.decoders[slot % len(running.decoders)].weights((*running.job.held(slot), *rows))
         except NotDecodable:
             return events.Refused(self.now(), round, slot)
-        error = weights.amplification * coarsest + weights.misfit
+        error = weights.relative_to_terms(coarsest, adding)
         tolerance = running.job.tolerance
         if error > (coarsest**0.5 if tolerance is None else tolerance):
             return events.Refused(self.now(), round, slot)
         self._weights[slot] = weights
         seen.recovered[slot] = seen.end
-        seen.error = max(seen.error, error)
+        seen.error_estimate = seen.error_estimate.worst(ErrorEstimate(relative_to_terms=error))
         return events.Recovered(self.now(), round, slot)
 
     def _update(self, running: Running, round: int) -> events.Event | None:
@@ -294,7 +290,9 @@ class Driver:
             running.iteration += 1
             running.messages += seen.received
             running.nbytes += seen.nbytes
-            running.error = max(running.error, seen.error)
+            result = ErrorEstimate(relative_to_result=collected.relative_to_result)
+            seen.error_estimate = seen.error_estimate.worst(result)
+            running.error_estimate = running.error_estimate.worst(seen.error_estimate)
             self._observers.tell(Observer.stepped, running, seen, bool(finished))
         except JournalError:
             raise

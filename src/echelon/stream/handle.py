@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any
 
+from echelon.codes import ErrorEstimate
 from echelon.errors import EchelonError
 
 PassTime = Callable[[Callable[[], bool], float | None], float | None]
@@ -24,7 +25,8 @@ class Delivery:
     error: why it failed, or None.
     delay: seconds from submission to delivery.
     iterations: how many it took in all.
-    error_estimate: the largest relative error that decoding may have brought into an iteration.
+    error_estimate: the largest error that decoding may have brought into an iteration, relative to the terms that were
+        added up (`error_estimate.relative_to_terms`) and to what came out (`error_estimate.relative_to_result`).
     messages, nbytes: how many messages its rounds received up to their ends, repeated and useless ones included, and
         how large they were together; of this run, where a journal was resumed.
     """
@@ -35,7 +37,7 @@ class Delivery:
     error: JobFailed | None
     delay: float
     iterations: int
-    error_estimate: float
+    error_estimate: ErrorEstimate
     messages: int = 0
     nbytes: int = 0
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import cloudpickle
 
+from echelon.codes import ErrorEstimate
 from echelon.errors import ArgumentError, JournalError
 from echelon.jobs import IterativeJob
 
@@ -23,10 +24,12 @@ CREATE TABLE IF NOT EXISTS jobs (
     job BLOB NOT NULL,
     state BLOB,
     iteration INTEGER NOT NULL DEFAULT 0,
-    error REAL NOT NULL DEFAULT 0,
+    relative_to_terms REAL NOT NULL DEFAULT 0,
+    relative_to_result REAL NOT NULL DEFAULT 0,
     status TEXT NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'finished', 'delivered', 'dropped'))
 )
 """
+_COLUMNS = "number, job, state, iteration, relative_to_terms, relative_to_result, status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Kept:
     job: IterativeJob
     state: Any
     iteration: int
-    error: float
+    error: ErrorEstimate
     finished: bool
 
 
@@ -51,6 +54,7 @@ class Journal:
             self._base.execute("PRAGMA journal_mode=WAL")
             self._base.execute("PRAGMA synchronous=NORMAL")
             self._base.execute(_SCHEMA)
+            self._base.execute(f"SELECT {_COLUMNS} FROM jobs LIMIT 0")  # one of another version may lack some
             # nobody else may go on with the same jobs
             self._base.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._base.execute("BEGIN IMMEDIATE")
@@ -71,11 +75,19 @@ class Journal:
         assert number is not None
         return number
 
-    def stepped(self, number: int, state: Any, iteration: int, error: float, finished: bool) -> None:
+    def stepped(self, number: int, state: Any, iteration: int, error: ErrorEstimate, finished: bool) -> None:
         """Keep the state after an iteration."""
         self._write(
-            "UPDATE jobs SET state = ?, iteration = ?, error = ?, status = ? WHERE number = ?",
-            (cloudpickle.dumps(state, protocol=5), iteration, error, "finished" if finished else "open", number),
+            "UPDATE jobs SET state = ?, iteration = ?, relative_to_terms = ?, relative_to_result = ?, status = ? "
+            "WHERE number = ?",
+            (
+                cloudpickle.dumps(state, protocol=5),
+                iteration,
+                error.relative_to_terms,
+                error.relative_to_result,
+                "finished" if finished else "open",
+                number,
+            ),
         )
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
@@ -103,12 +115,11 @@ class Journal:
 
     def undelivered(self) -> Iterator[Kept]:
         """Yield the jobs that are still to be delivered, in order of arrival."""
-        columns = "number, job, state, iteration, error, status"
-        rows = self._base.execute(f"SELECT {columns} FROM jobs WHERE status IN ('open', 'finished') ORDER BY number")
-        for number, blob, kept, iteration, error, status in rows.fetchall():
+        rows = self._base.execute(f"SELECT {_COLUMNS} FROM jobs WHERE status IN ('open', 'finished') ORDER BY number")
+        for number, blob, kept, iteration, terms, result, status in rows.fetchall():
             job = pickle.loads(blob)
             state = job.state if kept is None else pickle.loads(kept)
-            yield Kept(number, job, state, iteration, error, status == "finished")
+            yield Kept(number, job, state, iteration, ErrorEstimate(terms, result), status == "finished")
 
     def result(self, number: int) -> Any:
         """Return the result of a job that finished, delivered or not."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from echelon.codes import Code, Decoder
+from echelon.codes import NO_ERROR, Code, Decoder, ErrorEstimate
 from echelon.jobs import IterativeJob
 from echelon.master.actions import Outcome
 from echelon.plan import Plan, Task
@@ -29,7 +29,7 @@ class Running:
     arrived: float
     store: Store
     iteration: int = 0
-    error: float = 0.0
+    error_estimate: ErrorEstimate = NO_ERROR
     messages: int = 0
     nbytes: int = 0
 
@@ -68,7 +68,7 @@ class RoundSeen:
     given: what each worker got to do, in a plan with a pool, or of which some was done before.
     came: messages that came while another job was served, before the start.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
-    error: the largest relative error that decoding may have brought into it.
+    error_estimate: the largest error that decoding may have brought into it, once its job has taken its step.
     """
 
     job: int
@@ -85,7 +85,7 @@ class RoundSeen:
     received: int = 0
     nbytes: int = 0
     came: int = 0
-    error: float = 0.0
+    error_estimate: ErrorEstimate = NO_ERROR
 
     def as_planned(self) -> bool:
         """Return whether everybody got the lane that the plan has for him, and nothing else."""

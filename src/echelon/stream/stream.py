@@ -14,6 +14,7 @@ from typing import Any
 from echelon import checks
 from echelon.closing import Closing
 from echelon.clusters import Cluster
+from echelon.codes import NO_ERROR, ErrorEstimate
 from echelon.errors import ArgumentError, ClusterError
 from echelon.jobs import IterativeJob
 from echelon.master.events import Cancelled
@@ -263,7 +264,7 @@ class Stream(Closing):
         state: Any,
         store: Store,
         iteration: int = 0,
-        error: float = 0.0,
+        error: ErrorEstimate = NO_ERROR,
         deliver: bool = True,
     ) -> Handle:
         codes, decoders = self._coding.of(job, store.plan)

@@ -1,0 +1,51 @@
+"""How far a recovered result may be off by rounding: two figures, since parts may cancel."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echelon.codes.combine import largest
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEstimate:
+    """The largest error that rounding and decoding may have brought in, as two ratios.
+
+    relative_to_terms: to what the terms of the result amount to without regard to sign, as sum |target| |part| does. It
+        follows from the rows alone, before any message comes.
+    relative_to_result: to the largest number that came out. Where parts cancel each other it is larger, by as much as
+        they do: a gradient that vanishes has terms, but few digits. Infinite where not one digit is known. What cancels
+        within a message, before it is sent, is the sender's error and can't be seen.
+
+    >>> ErrorEstimate(1e-16, 1e-12).worst(ErrorEstimate(1e-15, 1e-15))
+    ErrorEstimate(relative_to_terms=1e-15, relative_to_result=1e-12)
+    """
+
+    relative_to_terms: float = 0.0
+    relative_to_result: float = 0.0
+
+    def worst(self, other: "ErrorEstimate") -> "ErrorEstimate":
+        """Return the larger of each of both figures."""
+        return ErrorEstimate(
+            max(self.relative_to_terms, other.relative_to_terms), max(self.relative_to_result, other.relative_to_result)
+        )
+
+
+NO_ERROR = ErrorEstimate()
+
+
+def relative(error: float, result: Any, epsilon: float = EPSILON) -> float:
+    """Return an error relative to the largest number of a result, which is no better than its own precision.
+
+    Infinite where no digit of the result is known.
+
+    >>> relative(1.0, np.array([5.0, -3.0])), relative(1.0, np.ones(2)), relative(0.0, np.zeros(2), 0.5)
+    (0.25, inf, 0.5)
+    """
+    known = largest(result) - error  # the true result is as large at least
+    if known <= 0:
+        return float("inf") if error > 0 else epsilon
+    return max(error / known, epsilon)
