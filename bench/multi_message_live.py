@@ -9,6 +9,7 @@ import numpy as np
 
 import echelon as ec
 from bench.results import markdown_table
+from echelon.jobs import HollowJob
 from echelon.stream import read_record
 
 WORKERS = 12
@@ -118,7 +119,7 @@ def _measured(name: str, plan: ec.schemes.CodedPlan, profile: ec.Profile, lend: 
 def _with_lending(plan: ec.schemes.CodedPlan, profile: ec.Profile, rounds: int = 2000) -> float:
     """Return the mean round in virtual time, by the same master."""
     with ec.Stream("virtual", emulate=profile, adapt=False, progress=False) as stream:
-        done = stream.submit(ec.jobs.HollowJob(plan, iterations=rounds, lend=True)).delivery()
+        done = stream.submit(HollowJob(plan, iterations=rounds, lend=True)).delivery()
     return done.delay / rounds
 
 

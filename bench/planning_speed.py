@@ -5,23 +5,24 @@ import sys
 
 import numpy as np
 
-import echelon as ec
 from bench.results import markdown_table
 from bench.timing import best_of
 from echelon.cli.plan import plan_report
 from echelon.papers.stream_workers import example2
+from echelon.profile import Speeds
+from echelon.splits import theorem2
 
 WORKERS = 10**6
 
 
 def report() -> str:
     rng = np.random.default_rng(1)
-    speeds = ec.Speeds(
+    speeds = Speeds(
         rng.exponential(1, WORKERS) + 0.01, rng.exponential(1, WORKERS), rng.exponential(1, WORKERS)
     )  # fmt: skip
     profile = example2()
     actions = {
-        f"Theorem 2, {WORKERS:,} workers, {tasks:,} tasks": lambda tasks=tasks: ec.splits.theorem2(speeds, tasks)
+        f"Theorem 2, {WORKERS:,} workers, {tasks:,} tasks": lambda tasks=tasks: theorem2(speeds, tasks)
         for tasks in (10**4, 10**6, 10**8)
     }
     actions["whole plan of Example 2, after import"] = lambda: plan_report(profile, "theorem2", None, True)

@@ -191,7 +191,7 @@ def _live(scheme: Sequential, law: Delay, name: str, products: int) -> tuple[np.
         rounds = read_record(path).rounds
     error = max(float(np.abs(got - fixed @ other).max()) for got, other in zip(found, others, strict=True))
     starts = np.array([seen.start for seen in rounds] + [rounds[-1].end])
-    ideal = ec.simulate_chain(scheme, law, products=products, seed=1).durations[0, : len(rounds)]
+    ideal = ec.simulation.simulate_chain(scheme, law, products=products, seed=1).durations[0, : len(rounds)]
     return np.diff(starts)[1:], ideal[1:], error
 
 

@@ -10,7 +10,9 @@ from bench import simpy_stream
 from bench.results import markdown_table
 from bench.timing import best_of
 from echelon.papers.stream_workers import strong_five
+from echelon.prediction import plan_law
 from echelon.seeds import generators
+from echelon.simulation import simulate_law
 from echelon.simulation.simulated_jobs import CHUNK
 
 JOBS = 1000
@@ -29,14 +31,14 @@ def report() -> str:
         for _ in range(0, draws, CHUNK):
             rng.standard_exponential(CHUNK)
 
-    law = ec.plan_law(plan, profile)
+    law = plan_law(plan, profile)
     simpy_s = best_of({"SimPy": lambda: simpy_stream.run(profile, counts.tolist(), JOBS, seed=1)}, repeats=3)["SimPy"]
     took = best_of(
         {
             "tasks": lambda: ec.simulate_jobs(plan, profile, jobs=JOBS, seeds=1),
             "bare": bare,
-            "law": lambda: ec.simulate_law(law, profile, jobs=JOBS, seeds=1),
-            "law, built anew": lambda: ec.simulate_law(ec.plan_law(plan, profile), profile, jobs=JOBS, seeds=1),
+            "law": lambda: simulate_law(law, profile, jobs=JOBS, seeds=1),
+            "law, built anew": lambda: simulate_law(plan_law(plan, profile), profile, jobs=JOBS, seeds=1),
         },
         repeats=15,
     )
@@ -75,7 +77,7 @@ def _agreement(profile: ec.Profile, plan: ec.Plan, law: ec.theory.TabulatedCdf, 
     tasks = sampler.draw(sampler.begin(1, rng), 1, 20_000, rng)[0].times[0]
     test = stats.ks_2samp(tasks, law.sample(20_000, rng))
     sampled = ec.simulate_jobs(plan, profile, jobs=JOBS, seeds=10)
-    drawn = ec.simulate_law(law, profile, jobs=JOBS, seeds=10, seed=2)
+    drawn = simulate_law(law, profile, jobs=JOBS, seeds=10, seed=2)
     means = [
         ["SimPy (one stream)", f"{services.mean():.4f}", f"± {half:.4f}"],
         [

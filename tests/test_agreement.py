@@ -40,7 +40,7 @@ def test_theory_and_simulation_agree(seed, purge):
     half = stats.t.ppf(1 - ALPHA / 2, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
     assert abs(means.mean() - exact.delay) <= half
 
-    law = ec.plan_law(plan, profile, purge=purge)
+    law = ec.prediction.plan_law(plan, profile, purge=purge)
     assert stats.kstest(times, lambda t: ec.theory.iteration_cdf(
         ec.delays.task_laws(profile), profile.speeds.link, split.counts,
         profile.workload.critical if purge else plan.tasks, t,

@@ -3,6 +3,7 @@ import pytest
 
 import echelon as ec
 from echelon.estimate import SpeedEstimator
+from echelon.profile import Speeds
 from echelon.simulation import RoundSampler
 
 
@@ -59,7 +60,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(example2, rounds, memo
 
 
 def test_the_prior_counts_as_so_many_tasks():
-    declared = ec.Speeds(np.array([2.0]), np.array([2.0]), np.zeros(1))
+    declared = Speeds(np.array([2.0]), np.array([2.0]), np.zeros(1))
     estimator = SpeedEstimator(declared, prior=10)
     assert estimator.estimate().speeds.mean.tolist() == [2.0]
     estimator.observe(busy=np.array([[10.0]]), done=np.array([[10]]))
@@ -79,7 +80,7 @@ def test_a_worker_that_is_never_asked_keeps_its_declared_speed(example2):
 def test_memory_forgets_at_the_same_pace_in_one_batch_or_in_many():
     rng = np.random.default_rng(2)
     busy, done = rng.exponential(3.0, (40, 2)), rng.integers(0, 5, (40, 2))
-    declared = ec.Speeds(np.ones(2), np.ones(2), np.zeros(2))
+    declared = Speeds(np.ones(2), np.ones(2), np.zeros(2))
     at_once, piecewise = (SpeedEstimator(declared, prior=3, memory=20) for _ in range(2))
     at_once.observe(busy=busy, done=done)
     for i in range(0, 40, 7):
@@ -122,7 +123,7 @@ def test_confidence_lies_between_zero_and_one(example2, confidence):
 
 
 def test_counts_may_be_unsigned():
-    declared = ec.Speeds(np.ones(1), np.ones(1), np.zeros(1))
+    declared = Speeds(np.ones(1), np.ones(1), np.zeros(1))
     signed, unsigned = SpeedEstimator(declared, memory=2.0), SpeedEstimator(declared, memory=2.0)
     done = np.array([[1], [3], [2]])
     signed.observe(busy=np.ones((3, 1)), done=done)
@@ -132,6 +133,6 @@ def test_counts_may_be_unsigned():
 
 def test_a_spread_far_beyond_the_mean_gives_wide_intervals_and_no_warning():
     ones = np.ones(1)
-    found = SpeedEstimator(ec.Speeds(ones, 50 * ones, 0 * ones), prior=2.0, memory=200.0).estimate()
+    found = SpeedEstimator(Speeds(ones, 50 * ones, 0 * ones), prior=2.0, memory=200.0).estimate()
     assert 0 <= found.low[0] <= 1
     assert found.high[0] > 1e6

@@ -113,7 +113,7 @@ def test_a_prediction_has_quantiles_where_the_law_is_known(example2):
         reached = 1 - np.exp(-seen.quantile(share))
         assert 3 * reached**2 - 2 * reached**3 == pytest.approx(share, rel=1e-9)
     sampled = ec.predict_rounds(ec.schemes.pull(workers=2, parts=3), ec.delays.Exponential(rate=1.0))
-    with pytest.raises(ec.NoClosedForm, match="quantile"):
+    with pytest.raises(ec.errors.NoClosedForm, match="quantile"):
         sampled.quantile(0.5)
 
 
@@ -126,8 +126,8 @@ def test_messages_and_rounds_cost_what_the_profile_says_in_predictions_and_simul
     seen, run = ec.predict_jobs(plan, profile), ec.simulate_jobs(plan, profile, jobs=3, seeds=2)
     assert seen.iteration_mean == pytest.approx(0.5 + 0.2 + 2 * 1.1)
     assert run.iteration_mean == pytest.approx(0.5 + 0.2 + 2 * 1.1)
-    with pytest.raises(ec.NoClosedForm, match="cost time besides"):
-        ec.plan_law(plan, profile)
+    with pytest.raises(ec.errors.NoClosedForm, match="cost time besides"):
+        ec.prediction.plan_law(plan, profile)
 
 
 def test_an_unused_worker_may_have_any_law(example2):
@@ -143,10 +143,10 @@ def test_a_plan_for_other_workers_is_refused(example2):
 def test_an_exact_law_is_asked_only_of_plans_that_have_one(example2):
     slot = Slot(rows=2, threshold=2)
     lanes = [[Task(slot=0, row=0), Task(slot=0, row=1)], [Task(slot=0, row=0)], [], [], []]
-    with pytest.raises(ec.NoClosedForm, match="row 0 of slot 0 is in several lanes"):
-        ec.plan_law(Plan([slot], lanes), example2)
-    with pytest.raises(ec.NoClosedForm):
-        ec.plan_law(ec.schemes.any_k([11] * 5, 50), example2, laws=ec.delays.fit("pareto", 1.0, 1.0))
+    with pytest.raises(ec.errors.NoClosedForm, match="row 0 of slot 0 is in several lanes"):
+        ec.prediction.plan_law(Plan([slot], lanes), example2)
+    with pytest.raises(ec.errors.NoClosedForm):
+        ec.prediction.plan_law(ec.schemes.any_k([11] * 5, 50), example2, laws=ec.delays.fit("pareto", 1.0, 1.0))
 
 
 def test_an_unstable_stream_that_is_sampled_has_no_delay_and_no_warning():

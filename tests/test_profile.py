@@ -104,20 +104,20 @@ def test_the_example_of_the_paper_reads_as_printed(example2):
 def test_a_wrong_profile_is_one_line_that_names_file_key_and_what_is_allowed(old, new, said):
     text = GOOD.replace(old, new, 1)
     assert text != GOOD
-    with pytest.raises(ec.ProfileError) as caught:
+    with pytest.raises(ec.errors.ProfileError) as caught:
         profile_toml.parse(text, "x.toml")
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_worker_list_is_refused():
-    with pytest.raises(ec.ProfileError, match="worker: the list is empty"):
+    with pytest.raises(ec.errors.ProfileError, match="worker: the list is empty"):
         profile_toml.parse("worker = []\n" + GOOD.split("[[worker]]")[0], "x.toml")
 
 
 def test_an_unknown_law_is_refused_when_laws_are_made():
     profile = profile_toml.parse(GOOD.replace("std = 0.02", 'std = 0.02\nlaw = "magic"'), "x.toml")
-    with pytest.raises(ec.ProfileError, match=r"x.toml: worker\[2\].law: 'magic' is not allowed"):
+    with pytest.raises(ec.errors.ProfileError, match=r"x.toml: worker\[2\].law: 'magic' is not allowed"):
         ec.delays.task_laws(profile)
 
 
@@ -145,10 +145,10 @@ def test_redundancy_is_rounded_and_never_cut():
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
-    with pytest.raises(ec.ProfileError, match=r"no\.toml: can't be read: No such file"):
+    with pytest.raises(ec.errors.ProfileError, match=r"no\.toml: can't be read: No such file"):
         ec.read_profile(tmp_path / "no.toml")
     (tmp_path / "latin.toml").write_bytes(b"# \xff")
-    with pytest.raises(ec.ProfileError, match=r"latin\.toml: not UTF-8 text"):
+    with pytest.raises(ec.errors.ProfileError, match=r"latin\.toml: not UTF-8 text"):
         ec.read_profile(tmp_path / "latin.toml")
 
 
@@ -180,5 +180,5 @@ def test_costs_that_can_not_be_are_refused(line, example2, tmp_path):
     path = tmp_path / "p.toml"
     ec.write_profile(example2, path)
     path.write_text(path.read_text() + f"\n[costs]\n{line}\n")
-    with pytest.raises(ec.ProfileError, match=f"costs.{line.split()[0]}"):
+    with pytest.raises(ec.errors.ProfileError, match=f"costs.{line.split()[0]}"):
         ec.read_profile(path)

@@ -20,78 +20,45 @@ if TYPE_CHECKING:
         clusters,
         codes,
         delays,
-        jobs,
-        master,
-        products,
+        endings,
+        errors,
+        prediction,
         schemes,
+        search,
         simulation,
-        splits,
-        stragglers,
         theory,
     )
-    from echelon.errors import (
-        ArgumentError,
-        ClusterError,
-        CorruptMessages,
-        EchelonError,
-        JournalError,
-        NoClosedForm,
-        NotDecodable,
-        ProfileError,
-    )
-    from echelon.estimate import SpeedEstimator
+    from echelon.errors import EchelonError, JobFailed
     from echelon.files import read_profile, write_profile
     from echelon.jobs import BlockJob, LinearJob, SumJob
     from echelon.operators import linear_operator
-    from echelon.plan import Plan, Slot, Task
-    from echelon.prediction import PredictedJobs, PredictedRounds, plan_law, predict_jobs, predict_rounds
+    from echelon.plan import Plan
+    from echelon.prediction import predict_jobs, predict_rounds
     from echelon.products import MatmulStream
-    from echelon.profile import Arrivals, Costs, Profile, Speeds, Worker, Workload
-    from echelon.search import Advice, advise
-    from echelon.search.chains import ChainSearch, optimise_chain
-    from echelon.search.codes import algorithm1, best_code, code_grid
-    from echelon.search.multi_message import DesignSearch, optimise_multi_message
-    from echelon.search.splits import split_rows
-    from echelon.search.workers import add_until_stable
-    from echelon.simulation import (
-        ChainResult,
-        SimulatedJobs,
-        SimulatedRounds,
-        simulate_chain,
-        simulate_jobs,
-        simulate_law,
-        simulate_rounds,
-    )
-    from echelon.splits import Split
-    from echelon.stream import Delivery, Handle, JobFailed, Observer, Stream
+    from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
+    from echelon.search import advise, split_rows
+    from echelon.simulation import simulate_jobs, simulate_rounds
+    from echelon.stream import Observer, Stream
 
 __version__ = "0.1.0"
 
 # imported when first asked for: `import echelon` and `echelon --help` load nothing else
 _MODULES = (
-    "blocks", "clusters", "codes", "delays", "jobs", "master", "products", "schemes", "simulation", "splits",
-    "stragglers", "theory",
+    "blocks", "clusters", "codes", "delays", "endings", "errors", "prediction", "schemes", "search", "simulation",
+    "theory",
 )  # fmt: skip
 _NAMES = {
-    "advice": "Advice advise",
-    "chain_search": "ChainSearch optimise_chain",
-    "errors": "ArgumentError ClusterError CorruptMessages EchelonError JournalError "
-    "NoClosedForm NotDecodable ProfileError",
-    "estimate": "SpeedEstimator",
+    "errors": "EchelonError JobFailed",
     "files": "read_profile write_profile",
     "jobs": "BlockJob LinearJob SumJob",
     "operators": "linear_operator",
-    "optimise": "DesignSearch optimise_multi_message",
-    "plan": "Plan Slot Task",
-    "pool": "add_until_stable",
-    "prediction": "PredictedRounds PredictedJobs plan_law predict_jobs predict_rounds",
+    "plan": "Plan",
+    "prediction": "predict_jobs predict_rounds",
     "products": "MatmulStream",
-    "profile": "Arrivals Costs Profile Speeds Worker Workload",
-    "schemes": "split_rows",
-    "simulation": "ChainResult SimulatedJobs SimulatedRounds simulate_chain simulate_jobs simulate_law simulate_rounds",
-    "splits": "Split",
-    "stream": "Delivery Handle JobFailed Observer Stream",
-    "tune": "algorithm1 best_code code_grid",
+    "profile": "Arrivals Costs Profile Worker Workload",
+    "search": "advise split_rows",
+    "simulation": "simulate_jobs simulate_rounds",
+    "stream": "Observer Stream",
 }
 _LATER = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -109,13 +76,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Advice", "ArgumentError", "Arrivals", "BlockJob", "ChainResult", "ChainSearch", "ClusterError", "CorruptMessages",
-    "Costs", "Delivery", "DesignSearch", "EchelonError", "Handle", "JobFailed", "JournalError", "LinearJob",
-    "MatmulStream", "NoClosedForm", "NotDecodable", "Observer", "Plan", "PredictedJobs", "PredictedRounds", "Profile",
-    "ProfileError", "SimulatedJobs", "SimulatedRounds", "Slot", "SpeedEstimator", "Speeds", "Split", "Stream", "SumJob",
-    "Task", "Worker", "Workload", "add_until_stable", "advise", "algorithm1", "best_code", "blocks", "clusters",
-    "code_grid", "codes", "delays", "jobs", "linear_operator", "master", "optimise_chain", "optimise_multi_message",
-    "plan_law", "predict_jobs", "predict_rounds", "products", "read_profile", "schemes", "simulate_chain",
-    "simulate_jobs", "simulate_law", "simulate_rounds", "simulation", "split_rows", "splits", "stragglers", "theory",
-    "write_profile",
+    "Arrivals", "BlockJob", "Costs", "EchelonError", "JobFailed", "LinearJob", "MatmulStream", "Observer", "Plan",
+    "Profile", "Stream", "SumJob", "Worker", "Workload", "advise", "blocks", "clusters", "codes", "delays", "endings",
+    "errors", "linear_operator", "predict_jobs", "predict_rounds", "prediction", "read_profile", "schemes", "search",
+    "simulate_jobs", "simulate_rounds", "simulation", "split_rows", "theory", "write_profile",
 ]  # fmt: skip

@@ -1,14 +1,16 @@
 """What can go wrong, by whose fault it is.
 
     EchelonError
-    ├── ArgumentError     the caller: an argument out of range; the text names it, its value and what is allowed
-    │   ├── ProfileError  the profile: a file or a worker that can't be meant as written
-    │   └── CannotEvaluate  the evaluator: it can't say what this plan does; the text says why, and what can
-    ├── NoClosedForm      the law: an exact answer was asked of a delay that has none; sample instead
-    ├── NotDecodable      the rows: too few of them, or too badly conditioned, to recover what is wanted
-    ├── ClusterError      the machine: workers can't be started, or are not available here
-    ├── JournalError      the disk: a journal can't be written; its stream ends, and goes on when it is opened again
-    └── CorruptMessages   the workers: messages contradict each other, and which of them are wrong can't be told
+    ├── ArgumentError       the caller: an argument out of range; the text names it, its value and what is allowed
+    │   ├── ProfileError    the profile: a file or a worker that can't be meant as written
+    │   └── CannotEvaluate  the plan: this evaluator can't say what it does; the text says why, and what can
+    ├── NoClosedForm        the law: an exact answer was asked of a delay that has none; sample instead
+    ├── NotDecodable        the rows: too few of them, or too badly conditioned, to recover what is wanted
+    ├── JobFailed           the job: its own code raised; the text ends with the traceback from there
+    ├── ClusterError        the machine: workers can't be started, or are not available here
+    ├── JournalError        the disk: a journal can't be written; its stream ends, and goes on when it is opened again
+    ├── CorruptMessages     the workers: messages contradict each other, and which of them are wrong can't be told
+    └── IllegalEvent        the driver: an event that can't happen to the master as it stands; nothing has changed
 
 Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
 """
@@ -48,3 +50,11 @@ class ClusterError(EchelonError):
 
 class JournalError(EchelonError):
     """A journal can't be written any more, so its stream can't promise anything."""
+
+
+class JobFailed(EchelonError):
+    """A job's own code raised, on a worker or on the master; the text ends with the traceback from there."""
+
+
+class IllegalEvent(EchelonError):
+    """An event that can't happen now: the driver's fault. The master did not change."""

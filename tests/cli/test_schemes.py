@@ -11,6 +11,7 @@ from echelon.cli.schemes import REGISTRIES, entries
 from echelon.delays import task_laws
 from echelon.schemes import split_code
 from echelon.seeds import place_generator
+from echelon.stream import read_record
 from tests.conftest import ROOT
 
 EXAMPLE = str(ROOT / "examples" / "example2.toml")
@@ -89,7 +90,7 @@ def test_a_chain_by_its_name_is_simulated_as_in_python(run):
         run("simulate", EXAMPLE, "--scheme", "diagonal_interleaved:x=2,y=3,delay=2,tolerance=0.1", *OFTEN)[1]
     )
     scheme = ec.schemes.diagonal_interleaved(5, x=2, y=3, delay=2, tolerance=0.1)
-    seen = ec.simulate_chain(
+    seen = ec.simulation.simulate_chain(
         scheme, task_laws(PROFILE), loads=np.full(20, 50.0), links=PROFILE.speeds.link, seeds=3, seed=1
     )
     assert said["iteration_mean"] == pytest.approx(seen.mean, rel=1e-12)
@@ -104,7 +105,7 @@ def test_chains_that_the_master_runs_take_what_the_quick_simulator_says(waiting)
     """Constant times, so that both have the same draws."""
     steady = PROFILE.with_law("deterministic")
     scheme = ec.schemes.diagonal_interleaved(5, x=2, y=3, delay=2, waiting=waiting, tolerance=0.2)
-    seen = ec.simulate_chain(scheme, task_laws(steady), loads=np.full(30, 50.0), links=steady.speeds.link)
+    seen = ec.simulation.simulate_chain(scheme, task_laws(steady), loads=np.full(30, 50.0), links=steady.speeds.link)
     assert in_virtual_time(scheme, steady, 30, 1) == pytest.approx(seen.mean, rel=1e-9)
 
 
@@ -186,7 +187,7 @@ def test_jobs_of_a_file_run_by_a_code_and_a_law_of_the_command_line(run, tmp_pat
     status, out, _ = run(*where, "--profile", EXAMPLE, *chosen, "--record", record)
     assert status == 0
     assert json.loads(out)["jobs"][0]["failed"] is None
-    assert len(ec.stream.read_record(record).rounds) == 3
+    assert len(read_record(record).rounds) == 3
     for options, said in (
         (["--workers", 2, "--law", "pareto"], "law: 'pareto' is not allowed without --profile or --emulate"),
         (["--workers", 2, "--code", "cyclic:rows=5,load=2"], "code: 5 parts are not allowed; must be 12"),

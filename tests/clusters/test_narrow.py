@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from echelon import ArgumentError, JobFailed, Stream, SumJob, trees
+from echelon import JobFailed, Stream, SumJob, trees
 from echelon.clusters.narrow import EPSILON, is_narrow, narrowed, widened
+from echelon.errors import ArgumentError
 
 HARD = [0.0, -0.0, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, 1.00390625, 1.01171875, -1.00390625, 65504.0]
 

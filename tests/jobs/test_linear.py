@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from echelon import ArgumentError, LinearJob, Stream
+from echelon import LinearJob, Stream
 from echelon.clusters import shipping
 from echelon.codes import cyclic, mds
+from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import backups, coded_rows, uncoded_multi_message
 

@@ -5,7 +5,7 @@ import pytest
 
 from bench.chaos.invariants import BrokenPromise, Watcher
 from echelon.codes import fractional_repetition, mds
-from echelon.errors import ArgumentError
+from echelon.errors import ArgumentError, IllegalEvent
 from echelon.master.actions import Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
 from echelon.master.events import (
     Alarm,
@@ -20,7 +20,7 @@ from echelon.master.events import (
     Submitted,
     Updated,
 )
-from echelon.master.machine import IllegalEvent, Master, Phase
+from echelon.master.machine import Master, Phase
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, pull
 

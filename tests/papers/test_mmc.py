@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from echelon import optimise
 from echelon.clusters.pace import Pace
 from echelon.papers import mmc, mmc_beyond, mmc_lending, mmc_unequal
 from echelon.papers.claims import NOT_REPRODUCED, REPRODUCED
 from echelon.schemes import gradient_coding, multi_message
+from echelon.search import multi_message as optimise
 from echelon.seeds import place_generator
 from tests.papers.tables import check_claims, check_files, harmonic, rows_of
 

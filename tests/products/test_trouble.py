@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from echelon.clusters import CLUSTERS
-from echelon.errors import ArgumentError, ClusterError
+from echelon.errors import ArgumentError, ClusterError, JobFailed
 from echelon.products import MatmulStream
 from echelon.products.chain import ChainJob
 from echelon.schemes import diagonal_interleaved, uncoded_products
-from echelon.stream import JobFailed
 from echelon.stream.record import read_record
 from tests.products.works import (
     COUNTED,

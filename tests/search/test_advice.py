@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from echelon import ArgumentError, advise, predict_jobs, simulate_rounds
+from echelon import advise, predict_jobs, simulate_rounds
 from echelon.delays import Deterministic, Exponential, GilbertElliott, RoundPace, Straggler, task_laws
+from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Costs
 from echelon.schemes import BlockPlan, CodedPlan, any_k, pull
 from echelon.search import STRATEGIES, Advice

@@ -54,7 +54,7 @@ def test_an_unstable_queue_is_made_as_fast_as_can_be(example2):
 
 def test_laws_without_closed_sums_are_refused_with_advice(example2):
     laws = [ec.delays.Trace(times=[1.0, 2.0])] * 5
-    with pytest.raises(ec.NoClosedForm, match="use theorem2"):
+    with pytest.raises(ec.errors.NoClosedForm, match="use theorem2"):
         ec.split_rows(example2, "best", laws=laws)
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon import ArgumentError, predict_rounds, simulate_rounds
+from echelon import predict_rounds, simulate_rounds
 from echelon.codes import mds
 from echelon.delays import Deterministic, Exponential, RoundPace, ShiftedExponential
-from echelon.errors import CannotEvaluate
+from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import any_k, pull
 from echelon.simulation import RoundSampler

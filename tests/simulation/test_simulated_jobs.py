@@ -37,13 +37,13 @@ def test_the_two_paths_have_one_law():
     """Kolmogorov-Smirnov over 20 000 iterations each at K = 1000, at 99 %; and their delays agree at 99 %."""
     profile = strong_five().with_workload(redundancy=1.06)
     plan = ec.schemes.any_k(ec.split_rows(profile).counts, 1000)
-    law = ec.plan_law(plan, profile)
+    law = ec.prediction.plan_law(plan, profile)
     sampler = ec.simulation.RoundSampler(plan, ec.delays.task_laws(profile), profile.speeds.link)
     rng = np.random.default_rng(2)
     times = sampler.draw(sampler.begin(1, rng), 1, 20_000, rng)[0].times[0]
     assert stats.ks_2samp(times, law.sample(20_000, rng)).pvalue > 0.01
     slow = ec.simulate_jobs(plan, profile, jobs=300, seeds=12, seed=1)
-    quick = ec.simulate_law(law, profile, jobs=300, seeds=12, seed=2)
+    quick = ec.simulation.simulate_law(law, profile, jobs=300, seeds=12, seed=2)
     assert slow.delay.low <= quick.delay.high
     assert quick.delay.low <= slow.delay.high
 

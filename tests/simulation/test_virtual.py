@@ -5,13 +5,12 @@ import pytest
 
 from echelon.clusters import VirtualCluster
 from echelon.clusters.faults import Crash, Faults, MasterCrash, MasterKilled, Partition, Raise
-from echelon.errors import ClusterError
+from echelon.errors import ClusterError, JobFailed
 from echelon.jobs import HollowJob
 from echelon.master.actions import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, pull
 from echelon.simulation import RoundSampler
-from echelon.stream import JobFailed
 from tests.simulation.in_virtual_time import Log, WatchedStream, coded, every_second, run, scripted
 from tests.simulation.scripted import Scripted
 from tests.simulation.test_slots import parts

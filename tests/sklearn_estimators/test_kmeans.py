@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans as Reference
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from echelon import ArgumentError
+from echelon.errors import ArgumentError
 from echelon.sklearn import KMeans
 from echelon.sklearn.lloyd import nearest
 from tests.sklearn_estimators.data import HERE, digits, iris, weights

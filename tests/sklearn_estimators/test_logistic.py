@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Reference
 
-from echelon import ArgumentError
+from echelon.errors import ArgumentError
 from echelon.sklearn import LogisticRegression
 from echelon.sklearn.logistic_loss import loss_and_gradient
 from tests.sklearn_estimators.data import HERE, digits, iris, tumours, weights

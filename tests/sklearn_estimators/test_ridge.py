@@ -6,7 +6,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as Reference
 
-from echelon import ArgumentError
+from echelon.errors import ArgumentError
 from echelon.sklearn import Ridge
 from echelon.sklearn.semidefinite import solved
 from tests.sklearn_estimators.data import HERE, diabetes, weights

@@ -13,7 +13,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from echelon import ArgumentError, ClusterError, Stream
+from echelon import Stream
+from echelon.errors import ArgumentError, ClusterError
 from echelon.sklearn import KMeans, LogisticRegression, Ridge, using
 from tests.sklearn_estimators.data import HERE, diabetes, digits, iris
 

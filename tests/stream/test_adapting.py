@@ -5,6 +5,7 @@ import pytest
 
 import echelon as ec
 from echelon.clusters.faults import Faults, Slowdown
+from echelon.profile import Speeds
 from tests.stream.jobs import linear_job
 
 ROUNDS = 500
@@ -37,7 +38,7 @@ def rounds(cluster, profile=None, iterations=ROUNDS):
 
 def test_speeds_that_were_declared_wrong_are_found(example2, known):
     """All workers are declared alike; the last 300 rounds take what they take with known speeds, to 3 %."""
-    alike = example2.with_speeds(ec.Speeds(np.full(5, 0.08), np.full(5, 0.08), example2.speeds.link))
+    alike = example2.with_speeds(Speeds(np.full(5, 0.08), np.full(5, 0.08), example2.speeds.link))
     fixed, _ = rounds(ec.clusters.VirtualCluster(emulate=example2), alike, iterations=1)
     times, lanes = rounds(ec.clusters.VirtualCluster(emulate=example2), alike)
     assert fixed[0] > 1.2 * known
@@ -47,7 +48,7 @@ def test_speeds_that_were_declared_wrong_are_found(example2, known):
 
 def test_a_worker_that_slows_down_fourfold_is_followed(example2):
     slowed = example2.with_speeds(
-        ec.Speeds(example2.speeds.mean * [1, 4, 1, 1, 1], example2.speeds.std * [1, 4, 1, 1, 1], example2.speeds.link)
+        Speeds(example2.speeds.mean * [1, 4, 1, 1, 1], example2.speeds.std * [1, 4, 1, 1, 1], example2.speeds.link)
     )
     known = ec.predict_jobs(ec.schemes.any_k(ec.split_rows(slowed).counts, 50), slowed).iteration_mean
     slow = Slowdown(time=100.0, place=1, length=1e9, factor=4.0)

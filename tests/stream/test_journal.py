@@ -153,7 +153,7 @@ def test_after_the_end_of_a_stream_what_was_not_taken_waits_in_the_journal(tmp_p
     path = tmp_path / "journal"
     with stream(path) as running:
         running.submit(sum_job(1))
-    with pytest.raises(ec.ClusterError, match="open its journal again"):
+    with pytest.raises(ec.errors.ClusterError, match="open its journal again"):
         next(running.deliveries())
     with stream(path) as running:
         assert running.taken == 1
@@ -182,9 +182,9 @@ def test_a_journal_that_cant_be_written_ends_its_stream_which_goes_on_when_it_is
     held = [running.submit(sum_job(seed)) for seed in range(2)]
     fill_up(running)
     for handle in held:
-        with pytest.raises(ec.ClusterError, match="the stream broke down: the journal can't be written"):
+        with pytest.raises(ec.errors.ClusterError, match="the stream broke down: the journal can't be written"):
             handle.result()
-    with pytest.raises(ec.ClusterError, match="the journal holds goes on when it is opened again"):
+    with pytest.raises(ec.errors.ClusterError, match="the journal holds goes on when it is opened again"):
         running.submit(sum_job())
     running.close(wait=False)
     with stream(path) as again:

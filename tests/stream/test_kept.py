@@ -5,7 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from echelon import ArgumentError, ClusterError, JobFailed, LinearJob, Stream, SumJob
+from echelon import JobFailed, LinearJob, Stream, SumJob
+from echelon.errors import ArgumentError, ClusterError
 from tests.stream.jobs import sum_job, sum_result
 
 MATRIX = np.random.default_rng(5).normal(size=(31, 7))

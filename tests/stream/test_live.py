@@ -10,6 +10,7 @@ import pytest
 
 import echelon as ec
 from echelon.clusters.pace import DRAWN
+from echelon.profile import Speeds
 from echelon.seeds import place_generator
 from echelon.stream import read_record
 from tests.clusters.test_processes import descriptors
@@ -113,7 +114,7 @@ def test_emulated_workers_take_the_times_that_their_laws_draw(tmp_path):
     profile = ec.read_profile(EXAMPLE)
     scale = 0.05
     speeds = profile.speeds
-    quick = profile.with_speeds(ec.Speeds(scale * speeds.mean, scale * speeds.std, scale * speeds.link))
+    quick = profile.with_speeds(Speeds(scale * speeds.mean, scale * speeds.std, scale * speeds.link))
     plan = ec.schemes.any_k(ec.split_rows(quick).counts, 50)
     path = tmp_path / "run"
     rounds = 40

@@ -113,7 +113,7 @@ def test_observers_of_a_stream_that_breaks_down_are_closed_too(wait):
     with pytest.raises(KeyboardInterrupt):
         stream.submit(job).result()
     if wait:
-        with pytest.raises(ec.ClusterError, match="the stream broke down"):
+        with pytest.raises(ec.errors.ClusterError, match="the stream broke down"):
             stream.close()
     else:
         stream.close(wait=False)
@@ -156,5 +156,5 @@ def test_an_observer_is_told_of_what_it_has_methods_for_whoever_else_listens(oth
 
 
 def test_what_is_no_observer_is_refused():
-    with pytest.raises(ec.ArgumentError, match=r"observers: .* is not allowed; must be an Observer"):
+    with pytest.raises(ec.errors.ArgumentError, match=r"observers: .* is not allowed; must be an Observer"):
         ec.Stream("threads", workers=1, observers=[print])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon import advice as advice_package
+from echelon import search
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.search import advise
 from echelon.stream import read_record
@@ -29,7 +29,7 @@ def asked(monkeypatch):
         profiles.append(profile)
         return advise(profile, **more)
 
-    monkeypatch.setattr(advice_package, "advise", noted)
+    monkeypatch.setattr(search, "advise", noted)
     return profiles
 
 
@@ -98,7 +98,7 @@ def test_bytes_that_are_known_before_a_job_runs_are_advised_with(monkeypatch):
         told.append((more["bytes_per_message"], more["bytes_of_state"]))
         return advise(profile, **more)
 
-    monkeypatch.setattr(advice_package, "advise", noted)
+    monkeypatch.setattr(search, "advise", noted)
     chooser = Strategist(STEADY, Pacing(2, "theorem2", STEADY.speeds), seed=1)
     job = ec.LinearJob(
         matrix=np.ones((24, 5), dtype=np.float32), update=lambda old, new: new, state=np.ones(5), parts=6, iterations=1
@@ -115,7 +115,7 @@ def test_plans_that_a_job_can_not_run_are_passed_over(monkeypatch):
         first = next(one for one in advice.ranked if one.name == "block coordinates")
         return dataclasses.replace(advice, ranked=(first, *advice.ranked))
 
-    monkeypatch.setattr(advice_package, "advise", blocks_first)
+    monkeypatch.setattr(search, "advise", blocks_first)
     plan = Strategist(VARIED, Pacing(4, "theorem2", VARIED.speeds), seed=1).plan(sum_job())
     assert not isinstance(plan, ec.schemes.BlockPlan)
 
@@ -156,7 +156,7 @@ def test_a_kept_job_runs_by_the_plan_that_wins():
 
 
 def test_an_unknown_strategy_is_refused():
-    with pytest.raises(ec.ArgumentError, match="strategy: 'best'"):
+    with pytest.raises(ec.errors.ArgumentError, match="strategy: 'best'"):
         ec.Stream("threads", workers=2, strategy="best")
 
 
@@ -165,7 +165,7 @@ def test_jobs_overlap_where_advice_says_so_unless_the_user_says_otherwise(monkey
     crowded = Profile(job, [Worker(f"w{p}", mean=1e-3, std=5e-4) for p in range(3)])
     advice, asked = advise(crowded), []
     assert advice.best.strategy.overlap
-    monkeypatch.setattr(advice_package, "advise", lambda profile, **more: asked.append(profile) or advice)
+    monkeypatch.setattr(search, "advise", lambda profile, **more: asked.append(profile) or advice)
     for said, done in ((None, True), (False, False), (True, True)):
         with ec.Stream("threads", profile=crowded, emulate=crowded, strategy="auto", overlap=said) as stream:
             handles = [stream.submit(sum_job(seed, iterations=2)) for seed in range(4)]

@@ -9,9 +9,8 @@ import pytest
 
 import echelon as ec
 from echelon.clusters import ThreadCluster
-from echelon.errors import ClusterError
+from echelon.errors import ClusterError, JobFailed
 from echelon.jobs import LinearJob, SumJob
-from echelon.stream import JobFailed
 from tests.stream.jobs import doubled, linear_job, linear_result, normalised, sum_job, sum_result
 
 

@@ -11,6 +11,7 @@ from echelon.clusters import VirtualCluster, new_key, shipping
 from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
 from echelon.schemes import diagonal_interleaved, multi_message, pull
 from echelon.sklearn import Ridge, using
+from echelon.stream import read_record
 from tests.products.works import check, pairs
 from tests.stream.jobs import linear_job, linear_result, sum_job, sum_result
 
@@ -218,11 +219,11 @@ def test_an_interrupt_in_a_job_s_own_code_ends_the_stream_and_goes_on_to_who_wai
     first, second = stream.submit(job), stream.submit(sum_job(2))
     with pytest.raises(KeyboardInterrupt):
         first.result()
-    with pytest.raises(ec.ClusterError, match="the stream broke down"):
+    with pytest.raises(ec.errors.ClusterError, match="the stream broke down"):
         second.result()
-    with pytest.raises(ec.ClusterError, match="the stream broke down"):
+    with pytest.raises(ec.errors.ClusterError, match="the stream broke down"):
         stream.submit(sum_job())
-    with pytest.raises(ec.ClusterError, match="the stream broke down"):
+    with pytest.raises(ec.errors.ClusterError, match="the stream broke down"):
         stream.close()
 
 
@@ -254,7 +255,7 @@ def rounds(profile, tmp_path, *, chunks=4, iterations=3, **options):
     with ec.Stream("virtual", emulate=profile, redundancy=1.0, split="uniform", record=path, **options) as stream:
         handle = stream.submit(sum_job(chunks=chunks, iterations=iterations))
         delay = handle.delivery().delay
-    found = [seen.end - seen.start for seen in ec.stream.read_record(path).rounds]
+    found = [seen.end - seen.start for seen in read_record(path).rounds]
     assert delay == pytest.approx(sum(found), abs=1e-5)
     return found
 

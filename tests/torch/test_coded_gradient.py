@@ -277,7 +277,7 @@ def test_after_closing_no_gradient_is_to_be_had_and_the_stream_goes_on(stream):
     coded = CodedGradient(perceptron(), CROSS, DATA, stream=stream)
     coded.close()
     coded.close()
-    with pytest.raises(ec.ClusterError, match="dropped"):
+    with pytest.raises(ec.errors.ClusterError, match="dropped"):
         coded.backward()
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 import echelon as ec
 from echelon.errors import ArgumentError
+from echelon.stream import Handle
 from echelon.torch import CodedGradient, train
 from tests.torch.networks import (
     Deadly,
@@ -85,7 +86,7 @@ def test_an_interrupted_step_leaves_nothing_behind(processes, monkeypatch):
     model = perceptron()
     with CodedGradient(model, CROSS, DATA, stream=processes) as coded:
         with monkeypatch.context() as patch:
-            patch.setattr(ec.Handle, "result", interrupted)
+            patch.setattr(Handle, "result", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 coded.backward()
         assert coded.step == 0

@@ -4,6 +4,6 @@
 """
 
 from echelon.master import actions, events
-from echelon.master.machine import IllegalEvent, Master, Phase
+from echelon.master.machine import Master, Phase
 
-__all__ = ["IllegalEvent", "Master", "Phase", "actions", "events"]
+__all__ = ["Master", "Phase", "actions", "events"]

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from echelon import checks
-from echelon.errors import EchelonError
+from echelon.errors import IllegalEvent
 from echelon.master.actions import (
     Action,
     Assign,
@@ -57,10 +57,6 @@ class Phase(Enum):
     PLANNING = "a plan"
     COLLECTING = "messages"
     UPDATING = "the job's step"
-
-
-class IllegalEvent(EchelonError):
-    """An event that can't happen now: the driver's fault. The master did not change."""
 
 
 class Master:

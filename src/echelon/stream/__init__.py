@@ -1,6 +1,6 @@
 """The public stream: submit jobs, iterate over deliveries; with records, a journal and a display."""
 
-from echelon.stream.handle import Delivery, Handle, JobFailed, Progress
+from echelon.stream.handle import Delivery, Handle, Progress
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept
 from echelon.stream.observer import Arrival, Observer, RoundSeen, Running
@@ -8,6 +8,6 @@ from echelon.stream.record import Record, read_record
 from echelon.stream.stream import Stream
 
 __all__ = [
-    "Arrival", "Delivery", "Handle", "JobFailed", "Journal", "Kept", "Observer", "Progress", "Record",
+    "Arrival", "Delivery", "Handle", "Journal", "Kept", "Observer", "Progress", "Record",
     "RoundSeen", "Running", "Stream", "read_record",
 ]  # fmt: skip

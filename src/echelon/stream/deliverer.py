@@ -3,9 +3,9 @@
 import logging
 from threading import Condition
 
-from echelon.errors import ClusterError
+from echelon.errors import ClusterError, JobFailed
 from echelon.master.actions import Outcome
-from echelon.stream.handle import Delivery, Handle, JobFailed, PassTime
+from echelon.stream.handle import Delivery, Handle, PassTime
 from echelon.stream.journal import Journal
 from echelon.stream.observer import Observer, RoundSeen, Running
 

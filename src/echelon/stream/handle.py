@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.codes import ErrorEstimate
-from echelon.errors import EchelonError
+from echelon.errors import JobFailed
 
 PassTime = Callable[[Callable[[], bool], float | None], float | None]
-
-
-class JobFailed(EchelonError):
-    """A job's own code raised, on a worker or on the master; the text ends with the traceback from there."""
 
 
 @dataclass(frozen=True, slots=True)
