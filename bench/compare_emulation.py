@@ -23,7 +23,7 @@ class Place:
     def due(self, iteration: int, sent: float) -> float:
         """Return when a part that was sent then is done; iterations count from 1."""
         if iteration != self._round:
-            self._pace.begin(round=iteration, start=when_free(sent, self._pace.link), tasks=1)
+            self._pace.begin(round=iteration, start=when_free(sent, self._pace.link), parts=1)
             self._round = iteration
         return self._pace.due(1.0, given=sent)[0]
 
@@ -38,11 +38,11 @@ class Place:
 class WholeParts(Pace):
     """The pace of one of echelon's own workers that finishes its parts, needed or not, as those of the others do."""
 
-    def begin(self, *, round: int, start: float, tasks: int) -> None:
-        super().begin(round=round, start=when_free(start, self.link), tasks=tasks)
+    def begin(self, *, round: int, start: float, parts: int) -> None:
+        super().begin(round=round, start=when_free(start, self.link), parts=parts)
 
-    def due(self, cost: float, *, given: float) -> tuple[float, float]:
-        found = super().due(cost, given=given)
+    def due(self, cost: float, *, given: float, slower: float = 1.0) -> tuple[float, float]:
+        found = super().due(cost, given=given, slower=slower)
         wait(found[0])
         return found
 

@@ -95,7 +95,7 @@ def test_a_worker_takes_the_times_of_its_law_whoever_drives_it():
     profile = CLUSTERS[EXAMPLE2]().scaled(1e-3)
     place, pace, start = Place(profile, 7, 3), paces(None, profile, 7)[3], time.monotonic() + 10.0
     for iteration in (1, 4):
-        pace.begin(round=iteration, start=start, tasks=1)
+        pace.begin(round=iteration, start=start, parts=1)
         expected = [pace.due(1.0, given=start)[0] for _ in range(3)]
         assert [place.due(iteration, start) for _ in range(3)] == pytest.approx(expected, abs=1e-9)
 

@@ -122,7 +122,7 @@ def test_plan_tables_name_every_worker(run):
 def test_plan_says_where_the_bound_is_none_and_where_a_law_has_another_spread(run, tmp_path):
     assert "(9) is no bound here" in run("plan", EXAMPLE, "--law", "straggler", "--tasks", 150)[1]
     assert "(9) is no bound here" not in run("plan", EXAMPLE)[1]
-    assert "No lower bound is known" in run("plan", EXAMPLE, "--delay", "pareto")[1]
+    assert "No lower bound is known" in run("plan", EXAMPLE, "--law", "pareto")[1]
     steady = tmp_path / "steady.toml"
     text = (ROOT / "examples" / "example2.toml").read_text()
     steady.write_text(text.replace("rate = 5.29e7", "mean = 0.05\nstd = 0.01"))
@@ -206,7 +206,7 @@ def test_tune_names_the_best_code_and_algorithm_1(run):
         (["simulate", EXAMPLE, "--jobs", 0], "jobs: 0 is not allowed"),
         (["simulate", EXAMPLE, "--seeds", 0], "seeds: 0 is not allowed"),
         (["simulate", EXAMPLE, "--seed", -1], "seed: -1 is not allowed"),
-        (["simulate", EXAMPLE, "--quick", "--law", "pareto"], "no closed form"),
+        (["simulate", EXAMPLE, "--quick", "--law", "pareto"], "no exact law, since the law of worker 0"),
         (["simulate", EXAMPLE, "--jobs", 10**12], "jobs: 1000000000000 times 200 seeds are not allowed"),
         (
             ["plan", EXAMPLE, "--tasks", 10**9],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.can import Rules
-from echelon.codes import mds, uncoded
+from echelon.codes import LagrangeCode, mds, uncoded
 from echelon.delays import Deterministic, Exponential, Gamma, GilbertElliott, RoundPace, ShiftedExponential, Trace
 from echelon.delays import base as delays_base
 from echelon.endings import ENDINGS, Due, Fastest
@@ -14,7 +14,7 @@ from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import CHAINS, SCHEMES, Window, coded_rows, multi_message, pull
 from echelon.simulation.slots import Slots
 from echelon.stragglers import Arbitrary
-from tests.schemes.test_conformance import EXAMPLES
+from tests.schemes.test_conformance import plans
 from tests.simulation import agreement
 from tests.simulation.agreement import EVALUATORS, Case, agrees, exactly
 
@@ -55,6 +55,15 @@ def two_slots(**settings):
     return Plan([Slot(rows=3, threshold=2)] * 2, lanes, **settings)
 
 
+def exact(plan):
+    """Return a plan of which as many rows are enough as its slots say: neighbouring points of Lagrange's are not.
+
+    In floating point the master waits for more of them, since no digit of what they give would be right.
+    """
+    lagrange = any(isinstance(code, LagrangeCode) for code in plan.codes)
+    return Plan(plan.slots, plan.lanes) if lagrange else plan
+
+
 SHARES_OF_PARTS = Plan(
     [Slot(rows=4, threshold=3)],
     [[Task(slot=0, row=2 * p, cost=2.5), Task(slot=0, row=2 * p + 1, cost=0.5)] for p in range(2)],
@@ -70,7 +79,7 @@ TWO_SLOT_POOL = Plan(
     pool=Pool(batches=tuple((Task(slot=s, row=r),) for r in range(3) for s in (0, 1))),
 )
 CASES = {
-    **{name: Case(EXAMPLES[name]()) for name in SCHEMES},
+    **{f"{name}{f', {i}' if i else ''}": Case(exact(plan)) for name in SCHEMES for i, plan in enumerate(plans(name))},
     **{f"{name}, round {n}": Case(window_plan(name, n), linked=n != 2) for name in CHAINS for n in (0, 2, 3)},
     "costs": Case(coded_rows(mds(parts=4, rows=6, rng=np.random.default_rng(1)), [2, 2, 2])),
     "shares of parts": Case(SHARES_OF_PARTS),
