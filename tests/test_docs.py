@@ -15,12 +15,14 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 import echelon as ec
 from echelon import profile_toml
+from echelon.cli import COMMANDS, _loaded
 from echelon.delays import DELAYS, task_laws
 from echelon.profile_toml import _WORKER_KEYS, _WORKLOAD_KEYS
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGE = (DOCS / "profile.md").read_text(encoding="utf-8")
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<why>[^>]+) -->\n+)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
@@ -91,12 +93,28 @@ def test_commands_that_no_test_runs_say_why(page):
             assert block.kind == "console" or block.why is not None, block.text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", FRONT + PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_to_pages_and_files_lead_somewhere(page):
     prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", FRONT + PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_a_page_names_exist_with_their_options(page):
+    text = page.read_text(encoding="utf-8").partition("<!-- bench: begin -->")[0]
+    for command, rest in re.findall(r"(?<![\w.])echelon (\w+)((?: +[^\s`#|;)]+)*)", text):
+        options = set(re.findall(r" (--[\w-]+)", rest))
+        if command in COMMANDS:
+            known = {option for parameter in _loaded(command).params for option in parameter.opts}
+            assert options <= known, f"echelon {command}: {options - known}"
+        else:
+            assert not options, f"echelon {command}{rest}"  # it was a sentence
+
+
+def test_the_readme_is_read_in_one_sitting():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
 def test_the_reference_lists_every_public_name_and_no_other():
