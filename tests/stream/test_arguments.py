@@ -31,8 +31,8 @@ from tests.stream.test_stream import stream
         (lambda: sum_job(tolerance=-1.0), "tolerance: -1.0 is not allowed"),
         (lambda: sum_job(name=3), "name: 3 is not allowed"),
         (lambda: sum_job(chunks=0), "chunks: their number: 0 is not allowed"),
-        (lambda: sum_job(parts=3), "parts: 3 is not allowed beside chunks"),
-        (lambda: sum_job(load=len), "one of them must be given, and not both"),
+        (lambda: sum_job(parts=3), "parts: 3 is not allowed together with chunks"),
+        (lambda: sum_job(load=len), "one of them must be given, not both"),
         (lambda: linear_job(parts=31), "parts: 31 is not allowed"),
         (lambda: linear_job(until=3), "until: 3 is not allowed"),
         (
