@@ -121,7 +121,7 @@ class Cluster(Protocol):
         """Set what the parts of a round are computed from."""
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
-        """Append tasks to a worker's lane; a later round takes the place of an earlier one."""
+        """Append tasks to a worker's lane; a later round replaces an earlier one."""
 
     def purge(self, round: int) -> None:
         """Stop all work on a round and all before it."""

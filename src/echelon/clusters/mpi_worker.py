@@ -25,7 +25,7 @@ from echelon.errors import ClusterError
 
 INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
 FOLLOWS = 0  # the offset of a payload that follows its frame
-# kinds of frames beside those of `frames`
+# kinds of frames besides those of `frames`
 OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
 _ALL = 1 << 62  # a round after all rounds
 _FOREVER_S = 3600.0
@@ -52,7 +52,7 @@ def serve(link: Link) -> NoReturn:
 
 
 def _die(link: Link) -> NoReturn:
-    """End this rank by the error at hand: the others must learn of its death, and no exit handler may wait."""
+    """End this rank by the current error: the others must learn of its death, and no exit handler may wait."""
     if MASTER not in link.lost:
         traceback.print_exc()
     sys.stderr.flush()

@@ -1,6 +1,6 @@
 """What an actor of a Ray cluster does: takes orders in one thread, computes in a second, yields messages in a third.
 
-Orders are pickled tuples that begin with one of the kinds below, so that a purge reaches a worker that is at a part.
+Orders are pickled tuples that begin with one of the kinds below, so that a purge reaches a worker in mid-part.
 Small messages that are ready together leave as one item, which costs Ray as much as one message does.
 """
 
@@ -121,7 +121,7 @@ class RayWorker(LaneWorker):
         return self._over
 
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the current round needs no more work."""
         return self._stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:

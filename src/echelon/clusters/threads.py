@@ -55,7 +55,7 @@ class ThreadWorker(LaneWorker):
         return _ALL if self.killed else self._cluster.over
 
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the current round needs no more work."""
         return self._cluster.stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:

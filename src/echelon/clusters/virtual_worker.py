@@ -44,7 +44,7 @@ class VirtualWorker(LaneWorker):
         return self._over
 
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the current round needs no more work."""
         return self._stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:
