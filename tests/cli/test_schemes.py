@@ -165,7 +165,7 @@ def test_options_that_make_no_sense_for_a_chain_are_refused(run, option):
 def test_a_pool_beside_a_scheme_is_refused(run):
     status, _, err = run("plan", EXAMPLE, "--scheme", "pull", "--pool", EXAMPLE)
     assert status == 2
-    assert "not allowed beside --scheme or --code" in err
+    assert "not allowed together with --scheme or --code" in err
 
 
 JOBS = """
