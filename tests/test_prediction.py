@@ -126,7 +126,7 @@ def test_messages_and_rounds_cost_what_the_profile_says_in_predictions_and_simul
     seen, run = ec.predict_jobs(plan, profile), ec.simulate_jobs(plan, profile, jobs=3, seeds=2)
     assert seen.iteration_mean == pytest.approx(0.5 + 0.2 + 2 * 1.1)
     assert run.iteration_mean == pytest.approx(0.5 + 0.2 + 2 * 1.1)
-    with pytest.raises(ec.errors.NoClosedForm, match="cost time besides"):
+    with pytest.raises(ec.errors.NoClosedForm, match="cost time, too"):
         ec.prediction.plan_law(plan, profile)
 
 

@@ -65,7 +65,7 @@ def test_the_example_of_the_paper_reads_as_printed(example2):
         ("arrivals = 0.01", "arrivals = inf", "x.toml: workload.arrivals: inf is not allowed"),
         ("link = 0.0481", "link = -0.1", "x.toml: worker[1].link: -0.1 is not allowed; must be a finite number >= 0"),
         ("rate = 5.29e7", "rate = 0", "x.toml: worker[1].rate: 0 is not allowed"),
-        ("rate = 5.29e7", "rate = 1\nmean = 2", "x.toml: worker[1].rate: 1 is not allowed beside mean"),
+        ("rate = 5.29e7", "rate = 1\nmean = 2", "x.toml: worker[1].rate: 1 is not allowed together with mean"),
         ("mean = 0.05", "mean = inf", "x.toml: worker[2].mean: inf is not allowed"),
         ("std = 0.02", "std = -1", "x.toml: worker[2].std: -1 is not allowed"),
         ("std = 0.02", "std = 0.02\ncolour = 1", "x.toml: worker[2].colour: unknown key; must be one of name, rate"),
@@ -98,7 +98,11 @@ def test_the_example_of_the_paper_reads_as_printed(example2):
         ),
         ("arrivals = 0.01", "interarrival = { times = [1, -2] }", "x.toml: workload.interarrival.times[1]: -2"),
         ("arrivals = 0.01", "interarrival = 7", "x.toml: workload.interarrival: must be"),
-        ("arrivals = 0.01", "arrivals = 1\ninterarrival = 7", "x.toml: workload.arrivals: given beside interarrival"),
+        (
+            "arrivals = 0.01",
+            "arrivals = 1\ninterarrival = 7",
+            "x.toml: workload.arrivals: given together with interarrival",
+        ),
     ],
 )
 def test_a_wrong_profile_is_one_line_that_names_file_key_and_what_is_allowed(old, new, said):

@@ -1,4 +1,4 @@
-"""Names of the array types that the whole package uses, and whose memory an array lies in."""
+"""Names of the array types that the whole package uses, and a test for who owns an array's memory."""
 
 import sys
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 
 def private(segment: NumberArray) -> bool:
-    """Return whether the memory of a flat array is nobody else's: no other array, and no variable, leads to it.
+    """Return whether a flat array alone owns its memory: no other array, and no variable, leads to it.
 
     >>> array = np.ones(3)
     >>> private(array.ravel()), private(np.ones((2, 2)).ravel()), private(np.frombuffer(bytes(8)))
@@ -29,4 +29,4 @@ def _references(segment: NumberArray) -> int:
     return sys.getrefcount(segment.base)
 
 
-_ALONE = _references(np.ones(1).ravel())  # to an array that only a view of it holds
+_ALONE = _references(np.ones(1).ravel())  # to an array held only by a view of it

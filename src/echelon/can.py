@@ -25,8 +25,8 @@ class Can:
 class Rules:
     """How the rounds of a plan are run, besides what the plan says.
 
-    purge: whether the rest of a round that is over is dropped; otherwise all of it is waited for.
-    lend: whether workers of recovered slots repeat what others have still to do.
+    purge: whether the rest of a round that is over is dropped; otherwise the round waits for all of it.
+    lend: whether workers of recovered slots repeat what others still have to do.
     overlap: whether workers without a task begin the next job.
     """
 

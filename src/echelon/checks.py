@@ -65,7 +65,7 @@ def probability(name: str, value: object) -> float:
 
 
 def _real(value: object) -> float:
-    """Return a number as a float; nan for what is none, so that every comparison fails."""
+    """Return a number as a float; nan for anything else, so that every comparison fails."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:

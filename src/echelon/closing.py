@@ -10,7 +10,7 @@ class Closing(ABC):
 
     @abstractmethod
     def _leave(self, *, well: bool) -> None:
-        """Do what is to be done at the end."""
+        """Do what is left to do at the end."""
 
     def __enter__(self) -> Self:
         return self

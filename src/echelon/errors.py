@@ -4,12 +4,12 @@
     ├── ArgumentError       the caller: an argument out of range; the text names it, its value and what is allowed
     │   ├── ProfileError    the profile: a file or a worker that can't be meant as written
     │   └── CannotEvaluate  the plan: this evaluator can't say what it does; the text says why, and what can
-    ├── NoClosedForm        the law: an exact answer was asked of a delay that has none; sample instead
+    ├── NoClosedForm        the law: it has no exact answer; sample instead
     ├── NotDecodable        the rows: too few of them, or too badly conditioned, to recover what is wanted
     ├── JobFailed           the job: its own code raised; the text ends with the traceback from there
     ├── ClusterError        the machine: workers can't be started, or are not available here
     ├── JournalError        the disk: a journal can't be written; its stream ends, and goes on when it is opened again
-    ├── CorruptMessages     the workers: messages contradict each other, and which of them are wrong can't be told
+    ├── CorruptMessages     the workers: messages contradict each other, and it is not known which are wrong
     └── IllegalEvent        the driver: an event that can't happen to the master as it stands; nothing has changed
 
 Arguments are the caller's fault in Python's own words, too: `ArgumentError` is a ``ValueError``.
@@ -33,7 +33,7 @@ class CannotEvaluate(ArgumentError):
 
 
 class NoClosedForm(EchelonError):
-    """The sum of task times of this law has no closed form, so nothing exact can be said of it."""
+    """The sum of task times of this law has no closed form, so there is no exact answer."""
 
 
 class NotDecodable(EchelonError):
@@ -41,7 +41,7 @@ class NotDecodable(EchelonError):
 
 
 class CorruptMessages(EchelonError):
-    """Messages that can't all be right, more of them wrong than can be named."""
+    """Messages that can't all be right, with more of them wrong than can be found."""
 
 
 class ClusterError(EchelonError):
@@ -49,7 +49,7 @@ class ClusterError(EchelonError):
 
 
 class JournalError(EchelonError):
-    """A journal can't be written any more, so its stream can't promise anything."""
+    """A journal can't be written any more, so its stream ends."""
 
 
 class JobFailed(EchelonError):

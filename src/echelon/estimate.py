@@ -21,7 +21,7 @@ from echelon.profile import Speeds
 class Estimate:
     """Speeds as known now: `speeds`, and an interval (`low`, `high`) for each mean at `confidence`.
 
-    `weight` is the number of tasks that stand behind each mean, prior included; faded ones count less.
+    `weight` is the number of tasks behind each mean, including the prior; faded ones count less.
     """
 
     speeds: Speeds
@@ -34,15 +34,15 @@ class Estimate:
 class SpeedEstimator:
     """Follows the workers: a prior from the declared profile, then busy time over completions.
 
-    The declared speeds count as `prior` finished tasks. Older observations fade so that about `memory` tasks a
+    The declared speeds count as `prior` finished tasks. Older observations fade so that about `memory` tasks per
     worker are remembered (None: all of them). With B busy time and N completions remembered,
 
         mean = (prior * declared + B) / (prior + N),
         variance = (prior * declared variance + sum over rounds of (busy - mean * done)^2) / (prior + N);
 
-    the second is right for exponential tasks (busy - mean * done is a martingale whose variance grows by mean^2
-    a task). For others the task that a purge cuts short adds up to mean^2 / 3 a round: little beside the variance
-    of N tasks where tasks vary much, but most of what is seen where they hardly vary.
+    the second is right for exponential tasks (busy - mean * done is a martingale whose variance grows by mean^2 per
+    task). For others the task that a purge cuts short adds up to mean^2 / 3 per round: little next to the variance of N
+    tasks where tasks vary much, but most of what is seen where they hardly vary.
 
     >>> estimator = SpeedEstimator(Speeds(np.array([1.0]), np.array([1.0]), np.zeros(1)), prior=1)
     >>> estimator.observe(busy=np.array([[6.0], [4.0]]), done=np.array([[3], [2]]))
@@ -59,7 +59,7 @@ class SpeedEstimator:
         self._squares, self._rounds = np.zeros(workers), np.zeros(workers)
 
     def observe(self, *, busy: FloatArray, done: IntArray | FloatArray) -> None:
-        """Take in rounds: computing time and results of each worker, both of shape (rounds, workers).
+        """Observe rounds: computing time and results of each worker, both of shape (rounds, workers).
 
         A worker without work in a round has 0 in both.
         """
@@ -82,11 +82,11 @@ class SpeedEstimator:
         self._rest = past * self._rest + _total(np.square(busy - self.means() * done), fade)
 
     def means(self) -> FloatArray:
-        """Return the seconds a task of each worker, as known now."""
+        """Return the seconds per task of each worker, as known now."""
         return (self._prior * self._declared.mean + self._busy) / (self._prior + self._done)
 
     def deviations(self) -> FloatArray:
-        """Return by how much task times vary, as known now."""
+        """Return how much task times vary, as known now."""
         return np.sqrt((self._prior * self._declared.std**2 + self._rest) / (self._prior + self._done))
 
     def speeds(self) -> Speeds:
@@ -98,7 +98,7 @@ class SpeedEstimator:
 
         The interval is that of a gamma-distributed busy time: B / mean has shape n / spread^2, where n counts the
         remembered tasks (faded ones by the squares of their weights) and spread is the ratio of deviation to mean.
-        The spread is known from so many rounds only: it is widened as Student's quantiles are.
+        The spread is known only from a limited number of rounds: it is widened as Student's quantiles are.
         """
         if not 0 < checks.number("confidence", confidence) < 1:
             raise ArgumentError(f"confidence: {confidence!r} is not allowed; must be in (0, 1)")
@@ -113,14 +113,14 @@ class SpeedEstimator:
         shape = remembered * np.square(mean / np.maximum(std, 1e-6 * mean) / student)
         shape *= np.minimum(freedom / (self._prior + self._rounds), 1.0)
         with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
-            # so few tasks for such a spread that quantiles underflow: then nothing is known
+            # too few tasks for such a spread, so quantiles underflow: nothing is known
             low = np.minimum(np.nan_to_num(mean * shape / gammaincinv(shape, 1 - tail), nan=0.0), mean)
             high = np.nan_to_num(mean * shape / gammaincinv(shape, tail), nan=np.inf, posinf=np.inf)
         return Estimate(speeds, low, high, weight, confidence)
 
 
 def _total(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return the sum over rounds, each with its weight; most often there is one, and nothing to be summed."""
+    """Return the sum over rounds, each with its weight; most often there is one, and nothing to sum."""
     if weights is not None:
         values = weights * values
     total: FloatArray = values[0] if len(values) == 1 else values.sum(axis=0)

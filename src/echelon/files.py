@@ -31,7 +31,7 @@ def write_profile(profile: Profile, path: str | PathLike[str]) -> None:
 
 @contextmanager
 def whole(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give a path to write to, which takes the place of `path` when all is written; who is interrupted leaves nothing.
+    """Give a path to write to, which replaces `path` when all is written; an interrupted write leaves nothing.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -41,12 +41,12 @@ def whole(path: str | PathLike[str]) -> Iterator[Path]:
     ['a.txt']
     """
     target = Path(path).resolve()
-    if target.exists() and not target.is_file():  # a device, or a pipe: it is written to, and stays what it is
+    if target.exists() and not target.is_file():  # a device, or a pipe: written to directly
         yield target
         return
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
-    beside = target.with_name(f".{os.getpid()}-{target.name}")  # with its suffix, which says the format to some
+    beside = target.with_name(f".{os.getpid()}-{target.name}")  # with its suffix, which may choose the format
     try:
         yield beside
         os.replace(beside, target)

@@ -1,4 +1,4 @@
-"""How long jobs take from arrival to delivery, given what is known of an iteration: one answer, wherever it is asked.
+"""How long jobs take from arrival to delivery, given what is known of an iteration: one answer for all callers.
 
 Pollaczek and Khinchine's formula for Poisson arrivals, as exact as the iteration (the delta method turns sampled
 moments into an interval); Kingman's for other independent times between jobs, an approximation of unknown error. Where
@@ -25,7 +25,7 @@ _Z = float(ndtri((1 + CONFIDENCE) / 2))
 class Moments:
     """Moments of an iteration; either `bounds` on their errors, or the `covariance` of sampled ones.
 
-    error: what the mean may be off by.
+    error: by how much the mean may be off.
     """
 
     mean: float
@@ -47,7 +47,7 @@ class Moments:
         return "sampled" if self.bounds is None else "exact"
 
     def spread_of(self, slopes: FloatArray) -> float:
-        """Return what a quantity with these derivatives may be off by; nan where it has none."""
+        """Return the error of a quantity with these derivatives; nan where it has none."""
         if not np.isfinite(slopes).all():
             return float("nan")
         if self.bounds is not None:
@@ -60,7 +60,7 @@ class Moments:
 class JobDelay:
     """Mean time of a job from arrival to delivery.
 
-    error: what it may be off by at 99 %; nan where unknown. method: "exact", "approximate" or "sampled".
+    error: its error at 99 % confidence; nan where unknown. method: "exact", "approximate" or "sampled".
     """
 
     mean: float
@@ -71,7 +71,7 @@ class JobDelay:
 
 
 def needs_streams(profile: Profile, sampler: RoundSampler) -> bool:
-    """Return whether no formula knows the delay: arrivals are a record, or iterations depend on one another."""
+    """Return whether there is no formula for the delay: arrivals are a record, or iterations depend on one another."""
     return bool(profile.workload.arrivals.times) or not sampler.independent
 
 
@@ -82,7 +82,7 @@ def job_delay(profile: Profile, moments: Moments, sampler: RoundSampler, seed: i
 
 
 def by_formula(profile: Profile, moments: Moments) -> JobDelay:
-    """Return the delay as if iterations were independent, and the times between jobs."""
+    """Return the delay as if iterations, and times between jobs, were independent."""
     service_mean, service_second = service_moments(moments.mean, moments.second, profile.workload.iterations)
     queue = queue_delay(profile.workload.arrivals, service_mean, service_second)
     if queue.exact:
@@ -117,5 +117,5 @@ def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: floa
     jobs = min(max(wanted, 300), _STREAM_JOBS)
     seen = simulate_sampled(sampler, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, warmup=jobs).delay
     if wanted > _STREAM_JOBS:
-        return JobDelay(seen.mean, float("nan"), True, "sampled", "simulated streams, too short for so high a load")
+        return JobDelay(seen.mean, float("nan"), True, "sampled", "simulated streams, too short for this load")
     return JobDelay(seen.mean, seen.high - seen.mean, True, "sampled", "simulated streams")

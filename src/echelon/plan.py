@@ -1,4 +1,4 @@
-"""The plan of a round: slots that must be recovered, and lanes of tasks, one lane a worker.
+"""The plan of a round: slots that must be recovered, and lanes of tasks, one lane per worker.
 
 A slot is recovered when `threshold` distinct rows of it have arrived; the round ends when every slot is, unless the
 plan has an ending of its own (`echelon.endings`).
@@ -54,11 +54,11 @@ class Task:
     cost: float = 1.0
 
 
-AHEAD = 1 << 20  # slots are numbered from here on that are the next job's: work ahead, for idle workers
+AHEAD = 1 << 20  # slots of the next job are numbered from here on: work ahead, for idle workers
 
 
 def is_ahead(slot: int) -> bool:
-    """Return whether a slot of a round is the next job's."""
+    """Return whether a slot of a round belongs to the next job."""
     return slot >= AHEAD
 
 
@@ -69,9 +69,9 @@ def stopped_as(slot: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Batches of tasks that nobody has yet: a worker with no more than `ahead` tasks left gets the next one.
+    """Batches of tasks that no worker has yet: a worker with no more than `ahead` tasks left gets the next one.
 
-    A task of a row that has arrived, or that the worker has itself, is left out; so rows may be there twice, for
+    A task of a row that has arrived, or that the worker already has, is left out; so rows may appear twice, for
     workers that would be idle.
     """
 
@@ -87,7 +87,7 @@ class Plan:
     """Slots and lanes: everything a round needs, with the true cost of every task.
 
     ending: when the round ends, where that is not when every slot is recovered.
-    pool: tasks beyond the lanes, for whoever is done with its own.
+    pool: tasks beyond the lanes, for workers that are done with their own.
 
     >>> plan = Plan([Slot(rows=3, threshold=2)], [[Task(slot=0, row=0), Task(slot=0, row=1)], [Task(slot=0, row=2)]])
     >>> plan.counts.tolist(), plan.tasks
@@ -113,9 +113,9 @@ class Plan:
         object.__setattr__(self, "ending", ending)
         object.__setattr__(self, "pool", pool)
         if pool is not None and ending is not None:
-            raise ArgumentError("pool: not allowed beside an ending; it is for rounds in which every slot is recovered")
+            raise ArgumentError("pool: not allowed together with an ending; it is for rounds that recover every slot")
         if not self.slots or not self.lanes:
-            raise ArgumentError("slots, lanes: empty is not allowed; a plan needs a slot and a lane at least")
+            raise ArgumentError("slots, lanes: empty is not allowed; a plan needs at least one slot and one lane")
         planned: list[set[int]] = [set() for _ in self.slots]
         named = [(f"lanes[{p}]", lane) for p, lane in enumerate(self.lanes)]
         for name, tasks in [*named, ("pool", self.pooled)]:
@@ -145,7 +145,7 @@ class Plan:
 
     @property
     def draws(self) -> int:
-        """Number of task times that a round may need: anybody may take what is in the pool."""
+        """Number of task times that a round may need: any worker may take what is in the pool."""
         return self.tasks + len(self.pooled) * len(self.lanes)
 
     @cached_property
@@ -155,7 +155,7 @@ class Plan:
 
     @cached_property
     def costs(self) -> tuple[FloatArray, ...]:
-        """Cost in parts of each task, an array a lane."""
+        """Cost in parts of each task, one array per lane."""
         return tuple(np.array([task.cost for task in lane], dtype=np.float64) for lane in self.lanes)
 
     @cached_property

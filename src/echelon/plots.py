@@ -33,7 +33,7 @@ def save(drawn: "Figure", path: str | PathLike[str]) -> None:
 
 
 def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str) -> None:
-    """Draw who is busy when: a row a worker, a colour a job, a tick above where a job arrives."""
+    """Draw which worker is busy when: one row per worker, one colour per job, a tick above each arrival."""
     from matplotlib import colormaps
 
     colours = colormaps["tab10"].colors  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ from echelon.theory import TabulatedCdf, exact_law, service_moments
 from echelon.theory.exact import can as can_exactly
 
 SAMPLED_ROUNDS = 100_000
-SLOW_ROUNDS = 4_000  # where they are gone through message by message
+SLOW_ROUNDS = 4_000  # where they are simulated message by message
 _HISTORY = 1000  # rounds of one history, where rounds have memory
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
@@ -45,8 +45,8 @@ class PredictedJobs:
 
     method: how the iteration was found, "exact" or "sampled".
     delay_method: how the delay was found, "exact", "approximate" or "sampled"; `formula` says by what.
-    iteration_error, delay_error: what quadrature may be off by, or a half-width at 99 %; nan where unknown.
-    service_second: nan where iterations depend on one another, as nothing here knows it then.
+    iteration_error, delay_error: the error of quadrature, or a half-width at 99 %; nan where unknown.
+    service_second: nan where iterations depend on one another, because it is then not known here.
     delay: inf where the queue is unstable, or where waiting has no finite mean.
     """
 
@@ -79,7 +79,7 @@ def plan_law(
     """
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
     if profile.costs.message or profile.costs.round:
-        raise NoClosedForm("profile: no exact law, since messages or rounds cost time besides; sample instead")
+        raise NoClosedForm("profile: no exact law, because messages or rounds cost time, too; sample instead")
     return exact_law(plan, chosen, profile.speeds.link, purge=purge)
 
 
@@ -114,7 +114,7 @@ def predict_rounds(
 ) -> PredictedRounds:
     """Return the completion time of a round: exact where `exact_law` knows it, else over simulated rounds.
 
-    Rounds with an ending of their own are gone through message by message, and there are fewer of them.
+    Rounds with an ending of their own are simulated message by message, and are fewer.
 
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> from echelon.schemes import lagrange
@@ -142,7 +142,7 @@ def predict_jobs(
 ) -> PredictedJobs:
     """Return what to expect of every job of the profile when its iterations run `plan`.
 
-    `laws` takes the place of the task laws that the profile names; `seed` matters where sampling is needed.
+    `laws` replaces the task laws that the profile names; `seed` matters where sampling is needed.
 
     >>> from echelon.profile import Arrivals, Workload, Worker
     >>> from echelon.schemes import any_k
@@ -152,7 +152,9 @@ def predict_jobs(
     1.0
     """
     if len(plan.lanes) != len(profile.workers):
-        raise ArgumentError(f"plan: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one each")
+        raise ArgumentError(
+            f"plan: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one per worker"
+        )
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(plan.lanes))
     costs = profile.costs
     sampler = RoundSampler(
@@ -180,7 +182,7 @@ def predict_jobs(
 
 
 def _rounds(sampler: RoundSampler) -> int:
-    """Return how many rounds are worth their time."""
+    """Return how many rounds to simulate."""
     return SAMPLED_ROUNDS if sampler.quick else SLOW_ROUNDS
 
 
@@ -201,6 +203,6 @@ def _sampled(sampler: RoundSampler, purge: bool, seed: int) -> Moments:
     mean, second = (float(value) for value in units.mean(axis=1))
     covariance = np.cov(units) / units.shape[1]
     if not purge and any(np.isinf(law.std) for law, lane in zip(laws, plan.lanes, strict=True) if lane):
-        # the slowest lane has no second moment, and waiting for it has none either, whatever a sample says
+        # the slowest lane has no second moment, and waiting for it has none either, whatever a sample shows
         return Moments(mean, float("inf"), float("nan"), covariance=np.full((2, 2), np.nan))
     return Moments(mean, second, _Z * float(np.sqrt(covariance[0, 0])), covariance=covariance)

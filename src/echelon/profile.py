@@ -17,9 +17,9 @@ from echelon.errors import ArgumentError, ProfileError
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker: the time of one task, by `mean` and `std` or by `rate`, and a link delay an iteration.
+    """One worker: the time of one task, by `mean` and `std` or by `rate`, and a link delay per iteration.
 
-    `rate` is in operations a second; a task of C operations then takes C/rate on average, with a standard
+    `rate` is in operations per second; a task of C operations then takes C/rate on average, with a standard
     deviation of the same size. `law` names the family of task times that is fitted to the two moments, and
     `parameters` go to its `fit`. The default, ``gamma``, is the exponential law where std equals mean and
     a constant where std is 0.
@@ -38,15 +38,17 @@ class Worker:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ArgumentError(f"name: {self.name!r} is not allowed; must be a text that is not empty")
+            raise ArgumentError(f"name: {self.name!r} is not allowed; must be a non-empty text")
         if self.rate is None:
             if self.mean is None or self.std is None:
-                raise ArgumentError("mean, std: missing; must be given, both of them, where there is no rate")
+                raise ArgumentError("mean, std: missing; both must be given where there is no rate")
             self._keep("mean", checks.number("mean", self.mean, above=0))
             self._keep("std", checks.number("std", self.std, least=0))
         else:
             if self.mean is not None or self.std is not None:
-                raise ArgumentError(f"rate: {self.rate!r} is not allowed beside mean or std; give one or the other")
+                raise ArgumentError(
+                    f"rate: {self.rate!r} is not allowed together with mean or std; give one or the other"
+                )
             self._keep("rate", checks.number("rate", self.rate, above=0))
         self._keep("link", checks.number("link", self.link, least=0))
 
@@ -78,13 +80,13 @@ class Arrivals:
 
     @classmethod
     def poisson(cls, rate: float) -> "Arrivals":
-        """Return Poisson arrivals of so many jobs a second."""
+        """Return Poisson arrivals at this rate, in jobs per second."""
         mean = 1 / checks.number("arrivals", rate, above=0)
         return cls(mean=mean, second=2 * mean**2, poisson_process=True)
 
     @classmethod
     def recorded(cls, times: Sequence[float]) -> "Arrivals":
-        """Return arrivals that repeat the recorded times between jobs, in order, from a random place on."""
+        """Return arrivals that repeat the recorded times between jobs, in order, starting at a random place."""
         kept = checks.record("times", times)
         return cls(mean=float(np.mean(kept)), second=float(np.mean(np.square(kept))), times=kept)
 
@@ -95,13 +97,13 @@ class Arrivals:
 
     @property
     def rate(self) -> float:
-        """Jobs a second in the long run."""
+        """Jobs per second in the long run."""
         return 1 / self.mean
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What every job of the stream needs: K results an iteration, Omega, I iterations, and how jobs arrive.
+    """What every job of the stream needs: K results per iteration, Omega, I iterations, and how jobs arrive.
 
     `operations` is the work C of one task, needed where workers state a rate. `gamma` weighs the second
     moment in the paper's metric E[T] + gamma E[T^2] and carries 1/time.
@@ -132,13 +134,13 @@ class Workload:
 
     @property
     def tasks(self) -> int:
-        """Tasks handed out an iteration: K*Omega, rounded (50*1.1 is 55.00000000000001 in floats)."""
+        """Tasks handed out per iteration: K*Omega, rounded (50*1.1 is 55.00000000000001 in floats)."""
         return round(self.critical * self.redundancy)
 
 
 @dataclass(frozen=True, eq=False)
 class Speeds:
-    """Mean and standard deviation of one task and the link delay, an array each, one entry a worker."""
+    """Mean and standard deviation of one task and the link delay, an array each, one entry per worker."""
 
     mean: FloatArray
     std: FloatArray
@@ -163,13 +165,13 @@ class Speeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What a round costs beside computing.
+    """What a round costs besides computing.
 
-    message: seconds that a worker needs to send one, whatever its size.
+    message: seconds that a worker needs to send a message, whatever its size.
     round: seconds that the master needs between two rounds, whatever the size of state and messages.
-    bandwidth: of a worker's link, in bytes a second: of results, of the state, and of data that a worker is to hold.
-    combining: seconds a byte to add one weighted array to another. A worker pays it for every part that a row combines,
-        the master for every message that it decodes from.
+    bandwidth: of a worker's link, in bytes per second: for results, the state, and data that a worker is to hold.
+    combining: seconds per byte to add one weighted array to another. A worker pays it for every part that a row
+        combines, the master for every message that it decodes from.
 
     >>> Costs(message=1e-4).bandwidth
     inf
@@ -266,7 +268,7 @@ class Profile:
         return replace(self, workers=workers)
 
     def scaled(self, factor: float) -> "Profile":
-        """Return the same profile with all times, those between jobs included, multiplied by a factor.
+        """Return the same profile with all times, including those between jobs, multiplied by a factor.
 
         >>> workload = Workload(critical=4, redundancy=1.5, iterations=2, arrivals=Arrivals.poisson(0.1))
         >>> small = Profile(workload, [Worker("a", mean=1.0, std=1.0, link=0.5)]).scaled(0.1)

@@ -1,24 +1,24 @@
 """Profiles as TOML text: `parse` with an error that names the key, and `write` that `parse` reads back.
 
 [workload]
-critical = 50          # K: results needed an iteration
+critical = 50          # K: results needed per iteration
 redundancy = 1.1       # Omega
 operations = 2827440   # C: work of one task (only with `rate`)
 iterations = 50        # I
-arrivals = 0.01        # jobs a second, Poisson
+arrivals = 0.01        # jobs per second, Poisson
                        # or interarrival = { mean = 100, second = 20000 }, or { times = [90, 120, ...] }
-gamma = 1.0            # weight of the second moment in the metric; 1 where left out
+gamma = 1.0            # weight of the second moment in the metric; 1 by default
 [[worker]]
 name = "w1"
 rate = 5.29e7          # or: mean = 0.0534, std = 0.0534
 link = 0.0481
-law = "gamma"          # any registered delay, fitted to mean and std; gamma where left out
-parameters = {}        # what that law's fit takes besides
-[costs]                # may be left out, as each of its keys
-message = 1e-4         # seconds that a worker needs to send one
-bandwidth = 1e9        # bytes a second
+law = "gamma"          # any registered delay, fitted to mean and std; gamma by default
+parameters = {}        # further arguments of that law's fit
+[costs]                # may be left out, like each of its keys
+message = 1e-4         # seconds that a worker needs to send a message
+bandwidth = 1e9        # bytes per second
 round = 5e-4           # seconds that the master needs between two rounds
-combining = 1e-10      # seconds a byte to add one weighted array to another
+combining = 1e-10      # seconds per byte to add one weighted array to another
 """
 
 import json
@@ -44,21 +44,21 @@ def parse(text: str, source: str = "profile") -> Profile:
     >>> parse("[workload]", "x.toml")
     Traceback (most recent call last):
     ...
-    echelon.errors.ProfileError: x.toml: worker: missing; must be one [[worker]] table a worker
+    echelon.errors.ProfileError: x.toml: worker: missing; must be one [[worker]] table per worker
     """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{source}: not valid TOML: {error}") from None
     _known(document, ("workload", "worker", "costs"), source, "")
-    for key, kind in (("workload", "a [workload] table"), ("worker", "one [[worker]] table a worker")):
+    for key, kind in (("workload", "a [workload] table"), ("worker", "one [[worker]] table per worker")):
         if key not in document:
             raise ProfileError(f"{source}: {key}: missing; must be {kind}")
     if not isinstance(document["workload"], dict):
         raise ProfileError(f"{source}: workload: must be a [workload] table")
     tables = document["worker"]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ProfileError(f"{source}: worker: must be one [[worker]] table a worker")
+        raise ProfileError(f"{source}: worker: must be one [[worker]] table per worker")
     workload = _workload(document["workload"], source)
     workers = tuple(_worker(table, f"worker[{i + 1}]", source) for i, table in enumerate(tables))
     return Profile(workload, workers, source, _costs(document.get("costs", {}), source))
@@ -101,9 +101,9 @@ def _workload(table: Mapping[str, Any], source: str) -> Workload:
     _known(table, _WORKLOAD_KEYS, source, "workload.")
     _needed(table, ("critical", "redundancy", "iterations"), source, "workload.")
     if ("arrivals" in table) == ("interarrival" in table):
-        said = "given beside interarrival" if "arrivals" in table else "missing"
+        said = "given together with interarrival" if "arrivals" in table else "missing"
         raise ProfileError(
-            f"{source}: workload.arrivals: {said}; must be given, jobs a second, or else "
+            f"{source}: workload.arrivals: {said}; must be given, jobs per second, or else "
             "interarrival = { mean = …, second = … }"
         )
     if "arrivals" in table:

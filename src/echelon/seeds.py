@@ -1,4 +1,4 @@
-"""The one place where a seed becomes chance: below, generators are arguments."""
+"""The one place where a seed becomes a generator: below, generators are arguments."""
 
 from numpy.random import SFC64, Generator, SeedSequence
 
@@ -6,7 +6,7 @@ from echelon import checks
 
 
 def generators(seed: int) -> tuple[Generator, Generator]:
-    """Return independent generators for arrivals and for services, so that arrivals outlast a change of split."""
+    """Return independent generators for arrivals and for services, so that another split keeps the arrivals."""
     children = SeedSequence(checks.whole("seed", seed, least=0)).spawn(2)
     return Generator(SFC64(children[0])), Generator(SFC64(children[1]))
 

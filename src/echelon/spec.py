@@ -1,7 +1,8 @@
 """Entries of registries as texts: ``multi_message:load=4,clusters=3,order=2``, a name and arguments.
 
-The command line reads them (`--scheme`, `--code`, `--law`, `--cluster`), and jobs do (`SumJob(code="cyclic:load=4")`).
-What is allowed follows from the signature of what the name stands for: a new entry needs no parser of its own.
+The command line reads them (`--scheme`, `--code`, `--law`, `--cluster`), and so do jobs
+(`SumJob(code="cyclic:load=4")`). What is allowed follows from the signature of what the name stands for: a new entry
+needs no parser of its own.
 """
 
 import ast
@@ -52,7 +53,7 @@ class Spec:
         return spec
 
     def call(self, function: Callable[..., Any], **known: Any) -> Any:
-        """Call a function with these arguments; of the `known` ones, those that it needs and nobody gave.
+        """Call a function with these arguments; and with those of the `known` ones that it needs and were not given.
 
         >>> Spec("scheme", "power", {"exponent": "3"}).call(lambda base, exponent=2: base**exponent, base=2.0, more=1)
         8.0
@@ -69,7 +70,7 @@ class Spec:
     def values(self, function: Callable[..., Any], *, without: Collection[str] = ()) -> dict[str, Any]:
         """Return the values of the arguments, as the function's signature reads them; it must have all of them.
 
-        without: arguments of the function that are not to be given here.
+        without: arguments of the function that may not be given here.
         """
         taken = {parameter.name: parameter for parameter in parameters(function) if parameter.name not in without}
         for key in self.arguments:
@@ -93,7 +94,7 @@ class Spec:
 
 
 def parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function that have a name of their own."""
+    """Return the parameters of a function that can be given by name."""
     several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     return [p for p in signature(function).parameters.values() if p.kind not in several]
 
@@ -113,7 +114,7 @@ def _shown(default: Any) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield what stands between commas; those inside brackets separate nothing."""
+    """Yield the texts between commas, except commas inside brackets."""
     depth, start = 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "[(") - (letter in "])")

@@ -1,6 +1,6 @@
 """Results of parts as flat memory: an array, or dicts, lists and tuples of arrays, and back.
 
-Coded messages are weighted sums of results, so a result must be numbers throughout. It is laid out as one segment a
+Coded messages are weighted sums of results, so a result must be numbers throughout. It is laid out as one segment per
 type of number, in which its arrays follow one another; a short text, its form, says how to put it together again.
 """
 
@@ -22,7 +22,7 @@ _KEPT = "fdFD"  # the types that sums are formed in; others become the next wide
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Numbers of one type: where they start, in bytes, and how many they are."""
+    """Numbers of one type: where they start, in bytes, and how many there are."""
 
     dtype: np.dtype[Any]
     offset: int
@@ -47,7 +47,7 @@ def flatten(tree: Any) -> tuple[bytes, list[NumberArray]]:
     (2, 2)
     """
     if type(tree) is np.ndarray and tree.dtype.char in _KEPT and tree.dtype.isnative:
-        # the common case, by the quick way
+        # a fast path for the common case
         return _array_form(tree.dtype.char, tree.shape), [tree.ravel()]
     leaves: list[NumberArray] = []
     form = json.dumps(_form(tree, leaves), separators=(",", ":")).encode()
@@ -128,7 +128,7 @@ def layout(form: bytes) -> Layout:
 def views(form: bytes, buffer: Any, offset: int = 0) -> list[NumberArray]:
     """Return the segments of a result that lies in a buffer, without a copy."""
     segments = layout(form).segments
-    if len(segments) == 1:  # the common case, by the quick way
+    if len(segments) == 1:  # a fast path for the common case
         return [np.frombuffer(buffer, segments[0].dtype, segments[0].count, offset)]
     return [np.frombuffer(buffer, segment.dtype, segment.count, offset + segment.offset) for segment in segments]
 

@@ -65,7 +65,7 @@ def test_the_page_names_every_key(run, record, tmp_path):
 def test_tables_and_pictures(run, record, tmp_path):
     code, out, err = run("report", record)
     assert (code, err) == (0, "")
-    for word in ("5 jobs, 50 rounds", "job 4", "done", "w2", "rows a round", "8.00 needed", "10.00 planned"):
+    for word in ("5 jobs, 50 rounds", "job 4", "done", "w2", "rows per round", "8.00 needed", "10.00 planned"):
         assert word in out
     folder = tmp_path / "run-report"
     assert sorted(path.name for path in folder.iterdir()) == ["delays.png", "timeline.png"]
@@ -105,7 +105,7 @@ def test_losses_failures_and_many_jobs_are_told(run, record):
     code, out, _ = run("report", record)
     assert code == 0
     assert "[late] 5" in out
-    assert "… and 10 jobs more" in out
+    assert "… and 10 more jobs" in out
     said = json.loads(run("report", record, "--json")[1])
     assert [worker["losses"] for worker in said["workers"]] == [0, 1]
     assert (len(said["jobs"]), said["jobs"][-1]["iterations"], said["jobs"][-1]["outcome"]) == (30, 0, "failed")

@@ -172,7 +172,7 @@ def test_what_a_cluster_is_told_by_options_reaches_it(run, file, profile):
     assert run(*arguments, "virtual")[0] == 0
     code, _, err = run(*arguments, "virtual:paces=[]")
     assert code == 2
-    assert "workers, emulate: not allowed beside paces" in err
+    assert "workers, emulate: not allowed together with paces" in err
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_options_that_make_no_sense_for_a_chain_are_refused(run, option):
 def test_a_pool_beside_a_scheme_is_refused(run):
     status, _, err = run("plan", EXAMPLE, "--scheme", "pull", "--pool", EXAMPLE)
     assert status == 2
-    assert "not allowed beside --scheme or --code" in err
+    assert "not allowed together with --scheme or --code" in err
 
 
 JOBS = """
@@ -198,4 +198,4 @@ def test_jobs_of_a_file_run_by_a_code_and_a_law_of_the_command_line(run, tmp_pat
     planned = f"{tmp_path}/some.py:planned"
     status, _, err = run("run", planned, "--cluster", "virtual", "--workers", 2, "--code", "cyclic")
     assert status == 2
-    assert "code: not allowed beside a plan" in err
+    assert "code: not allowed together with a plan" in err

@@ -27,7 +27,7 @@ def test_the_profile_can_be_planned_with_and_simulated(run, record, tmp_path):
     file = tmp_path / "cluster.toml"
     code, out, err = run("trace", record, "--out", file)
     assert (code, err) == (0, "")
-    for word in ("Any 10 of 11 rows", "40 iterations", "w2", "cut short", "of finished alone", str(file)):
+    for word in ("Any 10 of 11 rows", "40 iterations", "w2", "cut short", "finished only", str(file)):
         assert word in out.replace("\n", "")
     profile = ec.read_profile(file)
     assert [worker.law for worker in profile.workers] == ["trace", "trace"]

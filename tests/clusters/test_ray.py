@@ -253,7 +253,7 @@ def test_one_worker_a_node(local_ray):
 def test_an_address_where_nobody_listens_is_an_error():
     script = "import echelon as ec; ec.Stream(ec.clusters.RayCluster(1, address='127.0.0.1:1'))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S)
-    assert "ClusterError: address: no Ray cluster can be had at 127.0.0.1:1" in ended.stderr
+    assert "ClusterError: address: no Ray cluster is available at 127.0.0.1:1" in ended.stderr
 
 
 # a Ray of our own

@@ -159,9 +159,9 @@ def test_what_is_no_code_of_a_sum_is_refused(code, said):
 
 def test_a_code_beside_a_plan_and_one_that_hides_the_blocks_are_refused():
     plan = multi_message(workers=3, load=2, order=1)
-    with pytest.raises(ArgumentError, match="code: not allowed beside a plan"):
+    with pytest.raises(ArgumentError, match="code: not allowed together with a plan"):
         sum_job(chunks=3, plan=plan, code="cyclic")
-    with pytest.raises(ArgumentError, match="code: not allowed beside a plan"):
+    with pytest.raises(ArgumentError, match="code: not allowed together with a plan"):
         linear_job(plan=backups(workers=2, parts=6), code="mds")
     with ec.Stream("virtual", workers=2) as stream, pytest.raises(ArgumentError, match="first rows must be the blocks"):
         stream.submit(linear_job(code=lambda parts: cyclic(rows=parts, load=2, rng=rng())))

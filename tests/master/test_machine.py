@@ -249,7 +249,7 @@ def test_a_code_whose_rows_are_not_alike_is_tracked_by_what_they_span():
 
 def test_illegal_events_raise_and_change_nothing():
     watcher = started()
-    with pytest.raises(IllegalEvent, match="numbers of jobs must grow"):
+    with pytest.raises(IllegalEvent, match="job numbers must grow"):
         watcher.master.handle(Submitted(1.0, 0))
     with pytest.raises(IllegalEvent, match="needs a new number"):
         watcher.master.handle(Joined(1.0, 0))

@@ -182,7 +182,7 @@ def test_a_shift_that_is_no_number_is_refused(stream):
 
 
 def test_what_is_said_of_workers_is_refused_beside_a_stream(stream):
-    with pytest.raises(ArgumentError, match="cluster, workers, redundancy: not allowed beside a stream"):
+    with pytest.raises(ArgumentError, match="cluster, workers, redundancy: not allowed together with a stream"):
         ec.linear_operator(DENSE, stream=stream, cluster="threads", workers=2, redundancy=2.0)
 
 

@@ -68,7 +68,7 @@ def test_chunks_may_be_loaded_by_the_workers(stream):
 
 
 def test_another_number_of_chunks_than_workers_is_refused():
-    with pytest.raises(ArgumentError, match="chunks: 3 are not allowed; must be 4, as many as workers"):
+    with pytest.raises(ArgumentError, match="chunks: 3 are not allowed; must be 4, one per worker"):
         job(block_coordinate(WORKERS, [10, 0, 0, 0]), chunks=CHUNKS[:3])
 
 

@@ -22,9 +22,9 @@ def test_the_display_shows_jobs_rounds_and_every_worker(capsys):
     text = file.getvalue()
     assert "0 jobs in the stream" in text
     assert "any 9 of 12 rows" in text
-    assert "ms a round" in text
+    assert "ms per round" in text
     assert "expected" in text
-    for column in ("worker", "state", "rows", "results", "ms a part", "losses"):
+    for column in ("worker", "state", "rows", "results", "ms per part", "losses"):
         assert column in text
     assert text.count("idle") == 2
 
@@ -35,7 +35,7 @@ def test_log_lines_tell_it_where_there_is_no_terminal(caplog):
             stream.submit(sum_job(name="quiet")).result()
         assert stream._told._all == []
     assert any("quiet done after" in record.message for record in caplog.records)
-    assert any("worker 0 (place 0) is there" in record.message for record in caplog.records)
+    assert any("worker 0 (place 0) is ready" in record.message for record in caplog.records)
 
 
 def test_without_linux_threads_are_used_and_it_is_said(monkeypatch, caplog):

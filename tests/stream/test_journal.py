@@ -184,7 +184,7 @@ def test_a_journal_that_cant_be_written_ends_its_stream_which_goes_on_when_it_is
     for handle in held:
         with pytest.raises(ec.errors.ClusterError, match="the stream broke down: the journal can't be written"):
             handle.result()
-    with pytest.raises(ec.errors.ClusterError, match="the journal holds goes on when it is opened again"):
+    with pytest.raises(ec.errors.ClusterError, match="its jobs go on when the journal is opened again"):
         running.submit(sum_job())
     running.close(wait=False)
     with stream(path) as again:

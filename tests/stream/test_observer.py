@@ -131,7 +131,7 @@ def test_an_observer_that_raises_is_dropped_and_logged_and_nobody_else_notices(c
     assert after == (told.names()[:-1] if hook == "close" else ["close"]), "it is told of the end all the same"
     assert set(HOOKS) - set(told.names()) == {"starved", "worker_down"}
     (error,) = (record for record in caplog.records if record.levelname == "ERROR")
-    assert error.getMessage() == f"Raising is told nothing more: its method {hook} raised"
+    assert error.getMessage() == f"Raising is not called again: its method {hook} raised"
     assert "a full disk, say" in caplog.text
 
 

@@ -93,7 +93,7 @@ def test_jobs_with_and_without_plans_take_turns(stream):
 
 def test_a_plan_for_another_number_of_workers_is_refused(stream):
     plan = schemes.gradient_coding(workers=9, load=3)
-    with pytest.raises(ArgumentError, match="plan: 9 lanes; must be 6, one a worker of the stream"):
+    with pytest.raises(ArgumentError, match="plan: 9 lanes; must be 6, one per worker of the stream"):
         stream.submit(job(plan))
 
 

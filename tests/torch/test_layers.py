@@ -156,7 +156,7 @@ def test_measured_costs_are_of_every_layer():
     ("module", "said"),
     [
         (nn.BatchNorm1d(12), "BatchNorm1d is not allowed while it trains; .*statistics of a batch"),
-        (nn.Dropout(0.1), "Dropout is not allowed while it trains; .*without chance"),
+        (nn.Dropout(0.1), "Dropout is not allowed while it trains; .*without random draws"),
     ],
 )
 def test_what_depends_on_a_batch_or_on_chance_is_refused_unless_it_only_evaluates(module, said):

@@ -149,7 +149,7 @@ def test_narrow_messages_train_as_well():
         ({"optimizer": 3}, "optimizer: int is not allowed; must be one of torch.optim"),
         ({"callback": 3}, "callback: 3 is not allowed"),
         ({"stream": None, "workers": 0}, "workers: 0 is not allowed"),
-        ({"workers": 2, "redundancy": 1.5}, "workers, redundancy: not allowed beside a stream"),
+        ({"workers": 2, "redundancy": 1.5}, "workers, redundancy: not allowed together with a stream"),
     ],
 )
 def test_training_that_can_not_be_is_refused(given, said):

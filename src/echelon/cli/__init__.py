@@ -25,7 +25,7 @@ COMMANDS = {
         "echelon schemes --json",
     ),
     "tune": (
-        "Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it.",
+        "Search the code parameters K and Omega on the predicted delay, next to Algorithm 1 of the paper.",
         "echelon tune examples/example2.toml --top 5",
     ),
     "advise": (
@@ -60,7 +60,7 @@ COMMANDS = {
 
 
 class _Later(TyperGroup):
-    """Commands that are imported when they are run: to list them, what they are for is enough."""
+    """Commands that are imported when they are run: their purpose is enough to list them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order in which one would use them."""
@@ -71,7 +71,7 @@ class _Later(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name][0]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is to be run."""
+        """Return the command to run."""
         name, stand_in, rest = super().resolve_command(ctx, args)
         return name, stand_in if name is None else _loaded(name), rest
 

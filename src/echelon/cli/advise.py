@@ -50,7 +50,7 @@ def advise(
     ] = "due",
     top: Annotated[int, typer.Option(help="Strategies to list.", min=1)] = 12,
     picture: Annotated[Path | None, typer.Option(help="PNG to draw the strategies into.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Number from which all draws follow.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
     json: AsJson = False,
 ) -> None:
     """Predict every strategy on these workers, at true cost, and say which to take."""

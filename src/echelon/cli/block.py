@@ -17,7 +17,7 @@ from echelon.delays import Delay, ShiftedExponential, task_laws
 from echelon.errors import ArgumentError
 from echelon.files import read_profile
 
-_FOR_ALL_LAWS = ("subgradient", "lp")  # methods that take workers as they are
+_FOR_ALL_LAWS = ("subgradient", "lp")  # methods that take any workers
 
 
 def block(
@@ -79,9 +79,7 @@ def block(
     if not alike and chosen not in _FOR_ALL_LAWS:
         raise ArgumentError(f"method: {chosen!r} needs workers that are all alike; use {' or '.join(_FOR_ALL_LAWS)}")
     if tolerance is not None and chosen != "exact":
-        raise ArgumentError(
-            f"tolerance: {tolerance!r} is not allowed with the method {chosen}; only exact keeps to one"
-        )
+        raise ArgumentError(f"tolerance: {tolerance!r} is not allowed with the method {chosen}; only exact uses one")
     options: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
     with progress("searching partitions") as tick:
         if chosen == "lp":
@@ -107,9 +105,9 @@ def block(
 def _law(
     file: Path | None, workers: int | None, rate: float, shift: float
 ) -> tuple[Delay | Sequence[Delay], int]:  # fmt: skip
-    """Return one law for all workers, or one per worker, and how many they are."""
+    """Return one law for all workers, or one per worker, and how many there are."""
     if (file is None) == (workers is None):
-        raise ArgumentError("FILE, --workers: one of them must be given, and not both")
+        raise ArgumentError("FILE, --workers: one of them must be given, not both")
     if file is None:
         return ShiftedExponential(shift=shift, rate=rate), checks.whole("workers", workers, least=1)
     laws = task_laws(read_profile(file))
@@ -149,7 +147,7 @@ def _tell_layers(found: LayerLevels, json: bool) -> None:
     print_table("Expected time of a gradient", ["scheme", "time", "gain of the levels"], rows)
     out.print(found.why[0].upper() + found.why[1:] + ".")
     if not found.exhaustive:
-        out.print("The ways to give levels are too many to look at all: found by climbs from several starts.")
+        out.print("There are too many choices of levels to try all: found by climbs from several starts.")
 
 
 def _show(found: Partition, others: dict[str, Partition]) -> None:

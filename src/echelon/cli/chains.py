@@ -26,7 +26,7 @@ def is_chain(text: str | None) -> bool:
 def chain_report(
     text: str, profile: Profile, *, products: int, seeds: int, seed: int, progress: Progress | None
 ) -> dict[str, Any]:
-    """Return what products of a chain take, one begun in each round, by the keys of the JSON.
+    """Return the times of a chain's products, one begun in each round, by the keys of the JSON.
 
     A product is as much work as an iteration of the profile's jobs: K tasks.
     """
@@ -59,7 +59,7 @@ def chain_report(
 
 
 def in_virtual_time(scheme: Sequential, profile: Profile, products: int, seed: int) -> float:
-    """Return what a product takes on average when the master runs a chain of them in virtual time."""
+    """Return the mean time of a product when the master runs a chain of them in virtual time."""
     first, second = np.ones((scheme.x, scheme.z)), np.ones((scheme.z, scheme.y))
     unit = first.size * scheme.y / profile.workload.critical
     cluster = VirtualCluster(emulate=replace(profile, costs=Costs()), seed=seed)

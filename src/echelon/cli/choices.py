@@ -18,11 +18,11 @@ from echelon.search.splits import split_rows
 from echelon.seeds import place_generator
 from echelon.spec import Spec, parameters
 
-USUAL = ("workers", "emulate", "seed")  # what every cluster is told by options of their own
+USUAL = ("workers", "emulate", "seed")  # arguments of every cluster that have options of their own
 
 
 def profile_with(file: Path, law: str | None) -> Profile:
-    """Return the profile in a file, with another law of task times where one is asked for."""
+    """Return the profile in a file, with another law of task times if one is given."""
     profile = read_profile(file)
     if law is None:
         return profile
@@ -36,7 +36,7 @@ def cluster_spec(text: str) -> Spec:
 
 
 def started_cluster(spec: Spec, **usual: Any) -> Cluster:
-    """Return a cluster, started with what its options say and with what every cluster is told."""
+    """Return a cluster, started with its own options and those of every cluster."""
     kind = CLUSTERS[spec.name]
     return kind(**usual, **spec.values(kind.type, without=USUAL))
 
@@ -46,7 +46,7 @@ def chosen_plan(
 ) -> Plan:
     """Return the plan that options ask for: a scheme, the rows of a code, or any K of the rows by the split rule.
 
-    What a scheme needs and was not told comes from the profile: workers, parts, critical, and counts by the rule.
+    What a scheme needs and is not given comes from the profile: workers, parts, critical, and counts by the rule.
     """
     if scheme is None and code is None:
         return any_k(split_rows(profile, rule, tasks=tasks, purge=purge).counts, profile.workload.critical)

@@ -60,7 +60,7 @@ def show(value: float | None, digits: int = 3) -> str:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback (done, all) that moves a bar on a terminal, or None where nobody watches."""
+    """Yield a callback (done, all) that moves a bar on a terminal, or None without a terminal."""
     if not err.is_terminal:
         yield None
         return

@@ -21,7 +21,7 @@ Rule = Annotated[
 ]
 Tasks = Annotated[
     int | None,
-    typer.Option("--tasks", help="Rows handed out an iteration; K*Omega where left out.", show_default=False),
+    typer.Option("--tasks", help="Rows handed out per iteration; K*Omega by default.", show_default=False),
 ]
 NoPurge = Annotated[bool, typer.Option("--no-purge", help="Wait for every row instead of purging the rest.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -43,7 +43,9 @@ def plan(
     profile = profile_with(file, law)
     if scheme is not None or code is not None:
         if pool is not None:
-            raise ArgumentError(f"pool: '{pool}' is not allowed beside --scheme or --code, whose workers are given")
+            raise ArgumentError(
+                f"pool: '{pool}' is not allowed together with --scheme or --code, which set the workers"
+            )
         made = chosen_plan(profile, scheme=scheme, code=code, rule=split, tasks=tasks, purge=not no_purge)
         found = {"scheme": scheme, "code": code, **scheme_report(made, profile, purge=not no_purge)}
         print_json(found) if json else show_scheme(found, profile)
@@ -110,7 +112,7 @@ def plan_report(profile: Profile, rule: str, tasks: int | None, purge: bool) -> 
 
 
 def _bound(profile: Profile, laws: list[Delay], workers: IntArray) -> LowerBound:
-    """Return what no split over these workers gets below; undefined where a law has no closed sums."""
+    """Return the lower bound of any split over these workers; undefined where a law has no closed sums."""
     job = profile.workload
     try:
         some = [laws[p] for p in workers]
@@ -177,7 +179,7 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
 
 
 def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:
-    """Return what a reader of the tables should know besides."""
+    """Return what a reader of the tables should know, too."""
     notes = []
     if not report["stable"]:
         remedies = "--split best, more workers (--pool FILE) or slower arrivals"
@@ -189,7 +191,7 @@ def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:
         )
     if report["service_mean"] < report["paper_bound"] or report["delay"] < report["paper_bound_queued"]:
         notes.append(
-            "The paper's (9) is no bound here: it takes tasks to be independent, and every worker to be worth its link."
+            "The paper's (9) is no bound here: it assumes independent tasks, and that every worker is worth its link."
         )
     if np.isnan(report["bound"]):
         notes.append("No lower bound is known for all workers: sums of task times have no closed form.")

@@ -25,7 +25,7 @@ from echelon.stream.recorded import links
 
 _LOAD = 0.5  # share of the time that the jobs of the written profile keep the workers busy
 _SIZE = 2000  # of the matrix that is multiplied where no job is given
-_PARTS_A_WORKER = 10
+_PARTS_PER_WORKER = 10
 _ENDLESS = 10**9
 
 
@@ -47,7 +47,7 @@ def profile(
 ) -> None:
     """Measure real workers: mean and spread of their task times, their links, what messages and rounds cost.
 
-    Every row is waited for while it measures, so that no task is cut short: what is seen is what there is.
+    While it measures, rounds wait for every row, so that no task is cut short.
     """
     started = closing(started_cluster(cluster_spec(cluster), workers=workers))
     with TemporaryDirectory() as folder, started as workplace, Stream(
@@ -56,7 +56,7 @@ def profile(
         chosen = _standard_job(stream.workers) if job is None else _first(job)
         if chosen.parts < stream.workers:
             raise ArgumentError(
-                f"job: {chosen.parts} parts are not allowed; {stream.workers} workers need as many, to be measured"
+                f"job: {chosen.parts} parts are not allowed; {stream.workers} workers need at least one each"
             )
         iterations = chosen.iterations or 10
         chosen.iterations = _ENDLESS
@@ -74,7 +74,7 @@ def profile(
     rows = [[w.name, f"{w.mean:.3g}", f"{w.std:.3g}", f"{w.link:.3g}"] for w in measured.workers]
     print_table(f"Seen in {len(record.rounds)} rounds", ["worker", "mean of a task (s)", "std (s)", "link (s)"], rows)
     out.print(
-        f"A message takes a worker {show(costs.message * 1e6)} µs and {show(costs.bandwidth / 1e6)} MB are sent in a "
+        f"A message takes a worker {show(costs.message * 1e6)} µs and {show(costs.bandwidth / 1e6)} MB are sent per "
         f"second; between two rounds the master needs {show(costs.round * 1e3)} ms; adding up a GB takes "
         f"{show(costs.combining * 1e9)} s."
     )
@@ -88,7 +88,7 @@ def _standard_job(workers: int) -> IterativeJob:
     matrix = place_generator(1, 0).standard_normal((_SIZE, _SIZE)) / _SIZE**0.5
     return LinearJob(
         matrix=matrix,
-        parts=_PARTS_A_WORKER * workers,
+        parts=_PARTS_PER_WORKER * workers,
         state=np.ones(_SIZE),
         update=lambda state, product: product / np.linalg.norm(product),
         iterations=10,

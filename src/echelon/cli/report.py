@@ -25,7 +25,7 @@ def report(
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for timeline.png and delays.png, made where missing; where left out, RUN's name without its "
+            help="Folder for timeline.png and delays.png, made if missing; by default RUN's name without its "
             "suffix and with -report, or none with --json.",
             show_default=False,
         ),
@@ -110,7 +110,7 @@ def _show(said: dict[str, Any]) -> None:
         ],
     )
     if len(jobs) > _JOBS_SHOWN:
-        out.print(f"… and {len(jobs) - _JOBS_SHOWN} jobs more; --json lists them all.")
+        out.print(f"… and {len(jobs) - _JOBS_SHOWN} more jobs; --json lists them all.")
     print_table(
         "Seconds",
         ["", "mean", "median", "95 %"],
@@ -121,7 +121,7 @@ def _show(said: dict[str, Any]) -> None:
     )
     print_table(
         "Workers",
-        ["worker", "rows a round", "results a round", "computing", "losses"],
+        ["worker", "rows per round", "results per round", "computing", "losses"],
         [
             [
                 worker["name"],
@@ -135,7 +135,7 @@ def _show(said: dict[str, Any]) -> None:
     )
     messages = said["messages"]
     out.print(
-        f"Messages a round: {show(messages['needed'], 2)} needed, {show(messages['received'], 2)} received before it "
+        f"Messages per round: {show(messages['needed'], 2)} needed, {show(messages['received'], 2)} received before it "
         f"ended, {show(messages['planned'], 2)} planned."
     )
 
@@ -151,7 +151,7 @@ def _draw(record: Record, said: dict[str, Any], folder: Path) -> list[Path]:
     drawn, axes = plots.figure(width=10.0, height=max(2.4, 1.2 + 0.3 * len(record.names)))
     shown = len(set(zip(seen.job.tolist(), seen.iteration.tolist(), strict=True)))
     rounds = "all rounds" if shown == said["rounds"] else f"the first {shown} of {said['rounds']} rounds"
-    plots.draw_timeline(axes[0], seen, record.names, f"who was busy when: {rounds}")
+    plots.draw_timeline(axes[0], seen, record.names, f"which worker was busy when: {rounds}")
     paths = [folder / "timeline.png"]
     plots.save(drawn, paths[0])
     ended = [job for job in said["jobs"] if job["delay"] is not None]

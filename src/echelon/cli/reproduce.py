@@ -13,10 +13,10 @@ from echelon.papers import PAPERS
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="|".join(PAPERS), help="Which paper.", show_default=False)],
-    folder: Annotated[Path, typer.Option("--out", help="Folder for PNG and CSV files; made where missing.")] = Path(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for PNG and CSV files; made if missing.")] = Path(
         "reproduction"
     ),
-    seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
     json: AsJson = False,
 ) -> None:
     """Regenerate a paper's figures and tables, and say of each claim whether it holds."""

@@ -34,7 +34,7 @@ Jobs = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(help="How many workers; where left out, as many as profiles say or the machine has processors."),
+    typer.Option(help="How many workers; by default as many as profiles say or the machine has processors."),
 ]
 Scale = Annotated[float, typer.Option(help="Multiply all times of the emulated profile by this.")]
 
@@ -53,7 +53,7 @@ def run(
     law: Law = None,
     code: OwnCode = None,
     split: Annotated[str, typer.Option(metavar="|".join(SPLITS), help="How rows are shared out.")] = "theorem2",
-    redundancy: Annotated[float, typer.Option(help="Coded rows for each row that is needed.")] = 1.1,
+    redundancy: Annotated[float, typer.Option(help="Coded rows per needed row.")] = 1.1,
     strategy: Annotated[
         str | None,
         typer.Option(metavar="auto", help="Let each job run by what 'echelon advise' finds best; no split then."),
@@ -66,15 +66,15 @@ def run(
     ] = None,
     record: Annotated[Path | None, typer.Option(help="File for the record of the run.")] = None,
     journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
-    results: Annotated[Path | None, typer.Option(help="Folder for the results, a file a job.")] = None,
-    seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
+    results: Annotated[Path | None, typer.Option(help="Folder for the results, one file per job.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
     json: AsJson = False,
 ) -> None:
     """Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.
 
-    With --cluster virtual and a profile, workers take the times that it says, in virtual seconds: nobody waits for
-    them, and two runs with one seed are the same. --code cyclic:load=3 protects all jobs by that code, whose rows are
-    still shared out by speed. Ends with exit code 1 if a job failed.
+    With --cluster virtual and a profile, workers take the times that it says, in virtual seconds: a run does not wait
+    for them, and two runs with one seed are the same. --code cyclic:load=3 protects all jobs by that code, whose rows
+    are still shared out by speed. Ends with exit code 1 if a job failed.
     """
     where = cluster_spec(cluster)
     CLUSTERS[where.name].enter()
@@ -84,8 +84,8 @@ def run(
         raise ArgumentError(f"time_scale: {time_scale} is not allowed without --emulate; it scales emulated times")
     if record is not None and journal is not None and journal.exists() and record.exists():
         raise ArgumentError(
-            f"record: '{record}' is not allowed; must be another file, since this one holds what happened before "
-            f"{journal} is gone on with"
+            f"record: '{record}' is not allowed; must be another file, because this one holds what happened before "
+            f"{journal} is resumed"
         )
     source = load_jobs(jobs)
     if results is not None:
@@ -100,7 +100,7 @@ def run(
         journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:
-            err.print(f"Going on with {len(stream.resumed)} jobs of {journal}.")
+            err.print(f"Resuming {len(stream.resumed)} jobs of {journal}.")
         submit_in_time(stream, islice(source, stream.taken, None), code)
         for done in stream.deliveries():
             delivered.append(done)
@@ -122,11 +122,11 @@ def run(
 
 @contextmanager
 def _interrupted(journal: Path | None) -> Iterator[None]:
-    """Say how to go on when somebody ends the run by Ctrl-C."""
+    """Say how to go on when Ctrl-C ends the run."""
     try:
         yield
     except KeyboardInterrupt:
-        how = "" if journal is None else f" What {journal} holds goes on when this is run again, with another --record."
+        how = "" if journal is None else f" The jobs in {journal} go on when this is run again, with another --record."
         err.print(f"Interrupted.{how}", markup=False)
         raise
 
@@ -167,7 +167,7 @@ def _entry(name: str, i: int, entry: Any) -> tuple[float, IterativeJob]:
 
 
 def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]], code: str | None = None) -> None:
-    """Submit each job when it arrives, protected by a code if one is asked for."""
+    """Submit each job when it arrives, protected by a code if one is given."""
     start = stream.now()
     for at, job in jobs:
         if code is not None:

@@ -1,4 +1,4 @@
-"""What `echelon plan` says of the plan of a scheme: who computes what, and what to expect of it."""
+"""What `echelon plan` says of the plan of a scheme: which worker computes what, and what to expect of it."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def scheme_report(plan: Plan, profile: Profile, *, purge: bool) -> dict[str, Any
 
 
 def unit_of_work(profile: Profile) -> str:
-    """Return what a part of a scheme is, in tasks of a profile: needed to compare schemes that cut data differently."""
+    """Return a note on what a part is in tasks of a profile, to compare schemes that cut data differently."""
     return (
         f"A part takes one task time of the profile, whose iterations are {profile.workload.critical} tasks: where a "
         "scheme cuts the data into fewer parts, they are smaller iterations."

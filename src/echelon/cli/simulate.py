@@ -21,9 +21,9 @@ def simulate(
     code: OwnCode = None,
     split: Rule = "theorem2",
     tasks: Tasks = None,
-    jobs: Annotated[int, typer.Option(help="Jobs counted a seed; products of a chain.")] = 1000,
+    jobs: Annotated[int, typer.Option(help="Jobs counted per seed; products of a chain.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Independent streams.")] = 200,
-    seed: Annotated[int, typer.Option(help="Number from which all chance follows.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
     warmup: Annotated[int, typer.Option(help="Jobs run first in each stream, and not counted.")] = 0,
     no_purge: NoPurge = False,
     law: Law = None,
@@ -41,9 +41,10 @@ def simulate(
 ) -> None:
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.
 
-    By default an iteration ends with any K of the rows that the split hands out. Others by --scheme and --code:
+    By default an iteration ends with any K of the rows that the split hands out. Choose others by --scheme and --code:
     --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds. For a chain
-    of products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest): what one takes, without a queue.
+    of products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest): the time of one product, without a
+    queue.
     """
     profile = profile_with(file, law)
     if is_chain(scheme):
@@ -57,7 +58,7 @@ def simulate(
     plan = chosen_plan(profile, scheme=scheme, code=code, rule=split, tasks=tasks, purge=not no_purge, seed=seed)
     if quick and overlap:
         raise ArgumentError(
-            "--overlap, --quick: not allowed together; who is idle when is not known of whole iterations"
+            "--overlap, --quick: not allowed together; which workers are idle is not known for whole iterations"
         )
     if quick:
         exact = plan_law(plan, profile, purge=not no_purge)
@@ -87,7 +88,7 @@ def simulate(
 
 
 def _refuse(given: dict[str, Any], beside: str) -> None:
-    """Refuse options that make no sense beside something else."""
+    """Refuse options that make no sense together with something else."""
     for name, value in given.items():
         if value:
             raise ArgumentError(f"{name}: not allowed for {beside}")

@@ -22,10 +22,10 @@ def trace(
     run: Run,
     file: Annotated[
         Path,
-        typer.Option("--out", help="Profile to write, in TOML; one that is there is replaced.", show_default=False),
+        typer.Option("--out", help="Profile to write, in TOML; an existing one is replaced.", show_default=False),
     ],
     times: Annotated[int, typer.Option(help="Times in each worker's law.")] = 200,
-    seed: Annotated[int, typer.Option(help="Number from which the order of these times follows.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the order of these times.")] = 1,
     json: AsJson = False,
 ) -> None:
     """Turn a recorded run into a profile: laws of task times, corrected for the tasks that purges cut short."""
@@ -64,9 +64,9 @@ def _method(job: Workload) -> str:
 def _show(found: Traced) -> None:
     job = found.profile.workload
     print_table(
-        f"Any {job.critical} of {job.tasks} rows, {job.iterations} iterations a job, "
-        f"{job.arrivals.rate:.4g} jobs a second ({_method(job)})",
-        ["worker", "finished", "cut short", "ms a part", "of finished alone", "time over parts", "beyond", "link (ms)"],
+        f"Any {job.critical} of {job.tasks} rows, {job.iterations} iterations per job, "
+        f"{job.arrivals.rate:.4g} jobs per second ({_method(job)})",
+        ["worker", "finished", "cut short", "ms per part", "finished only", "time over parts", "beyond", "link (ms)"],
         [
             [
                 worker.name,

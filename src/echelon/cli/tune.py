@@ -19,22 +19,22 @@ def tune(
         typer.Option(
             metavar="|".join(COSTS),
             help="Work of a row: fixed, 1/K of an iteration; gradient, (n - K + 1)/n of it for n rows. The profile's "
-            "task times are taken to be those at its own K and Omega.",
+            "task times are assumed to be those at its own K and Omega.",
         ),
     ] = "fixed",
     critical: Annotated[
         list[int] | None,
-        typer.Option(help="A K to try; may be repeated. A quarter to four times the profile's own where left out."),
+        typer.Option(help="A K to try; may be repeated. A quarter to four times the profile's own by default."),
     ] = None,
     redundancy: Annotated[
-        list[float] | None, typer.Option(help="An Omega to try; may be repeated. 1 to 1.6 where left out.")
+        list[float] | None, typer.Option(help="An Omega to try; may be repeated. 1 to 1.6 by default.")
     ] = None,
     top: Annotated[int, typer.Option(help="Codes to list.", min=1)] = 10,
     no_purge: NoPurge = False,
     law: Law = None,
     json: AsJson = False,
 ) -> None:
-    """Search the code parameters K and Omega on the predicted delay; Algorithm 1 of the paper stands beside it."""
+    """Search the code parameters K and Omega on the predicted delay, next to Algorithm 1 of the paper."""
     profile = profile_with(file, law)
     model = COSTS[checks.one_of("cost", cost, COSTS)]
     grid = default_grid(profile)
@@ -69,7 +69,7 @@ def tune(
 
 
 def _notes(found: list[Trial]) -> list[str]:
-    """Return what a reader of the table should know besides."""
+    """Return what a reader of the table should know, too."""
     best, notes = found[0], []
     assert best.prediction is not None
     if not best.prediction.stable:

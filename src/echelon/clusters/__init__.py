@@ -23,9 +23,9 @@ log = logging.getLogger("echelon.clusters")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of cluster, ``module.Class``; its module, and an engine, are imported when it is first asked for.
+    """A kind of cluster, ``module.Class``; its module, and an engine, are imported on first use.
 
-    elsewhere: what takes its place on systems other than Linux, where it can't be.
+    elsewhere: what replaces it on systems other than Linux, where it is not available.
     """
 
     where: str
@@ -46,7 +46,7 @@ class Kind:
         return started
 
     def enter(self) -> None:
-        """Where a program runs as several processes, let all but the master's work for it from here on."""
+        """Where a program runs as several processes, make all but the master work for it from here on."""
         getattr(self.type, "enter", lambda: None)()
 
 

@@ -1,4 +1,4 @@
-"""The state of a round with work ahead: what workers that have nothing else to do compute the next job's rows from."""
+"""The state of a round with work ahead: what idle workers compute the next job's rows from."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from echelon.clusters.base import Attached, Work
 
 
 class AheadRequest:
-    """What the parts of the next job's first round are computed from, to be loaded under a key of its own."""
+    """What the parts of the next job's first round are computed from, loaded under its own key."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -25,7 +25,7 @@ class AheadState(Attached):
         self._find: Callable[[int], Any] | None = None
 
     def attach(self, find: Callable[[int], Any]) -> None:
-        """Take what finds things by their keys."""
+        """Take the function that finds things by key."""
         self._find = find
 
     def ahead(self) -> tuple[Work, Any]:

@@ -1,4 +1,4 @@
-"""What a cluster is to a driver: it takes work, states and lanes, and reports what happens. As narrow as it can be."""
+"""What a cluster is to a driver: it takes work, states and lanes, and reports what happens. As narrow as possible."""
 
 import time
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ class Work(Protocol):
 
 
 class AtOnce(ABC):
-    """Work for which a row is cheaper at once than part by part, where no other row of the lane needs its parts."""
+    """Work that computes a row cheaper at once than part by part, where no other row of the lane needs its parts."""
 
     @abstractmethod
     def at_once(self, state: Any, parts: Sequence[int], coefficients: NumberArray) -> Any:
@@ -33,7 +33,7 @@ class Attached(ABC):
 
     @abstractmethod
     def attach(self, find: Callable[[int], Any]) -> None:
-        """Take, on the worker, what returns the thing that was loaded under a key."""
+        """Take, on the worker, the function that returns what was loaded under a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Down:
 class Message(NamedTuple):
     """One row's result. Its segments may lie in shared memory: call `Cluster.release` when they have been used.
 
-    seconds: how long the worker was at the task.
+    seconds: how long the worker took for the task.
     token: what the cluster needs to give the memory back.
     """
 
@@ -97,8 +97,8 @@ class Cluster(Protocol):
     """Where lanes are executed. One thread drives it; `now`, `pack`, `release`, `wake` and `kill` are for any thread.
 
     workers: how many places for workers it has.
-    virtual: whether its time passes only while somebody polls; then whoever waits for a stream drives it.
-    fixed: whether it has the workers that it has, and nobody can ask for another number.
+    virtual: whether its time passes only during `poll`; then the thread that waits for a stream drives it.
+    fixed: whether its number of workers is given, and no other can be asked for.
     """
 
     workers: int
@@ -106,13 +106,13 @@ class Cluster(Protocol):
     fixed: bool
 
     def now(self) -> float:
-        """Return the time, in seconds, by a clock that never goes back; the only one that a stream has."""
+        """Return the time in seconds by a clock that never goes back; a stream has no other."""
 
     def pack(self, value: Any) -> Any:
-        """Return a copy of a value, ready to be loaded at once: it has a `value` of its own, to be read only."""
+        """Return a copy of a value, ready to load at once; its own `value` is read-only."""
 
     def load(self, key: int, work: Any) -> None:
-        """Make a job's work, or what was packed, known to all workers, those that come later included."""
+        """Make a job's work, or a packed value, known to all workers, including those that come later."""
 
     def unload(self, key: int) -> None:
         """Forget a job's work, and the memory of its results."""
@@ -121,13 +121,13 @@ class Cluster(Protocol):
         """Set what the parts of a round are computed from."""
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
-        """Append tasks to a worker's lane; a later round takes the place of an earlier one."""
+        """Append tasks to a worker's lane; a later round replaces an earlier one."""
 
     def purge(self, round: int) -> None:
-        """Let everybody stop working on a round and all before it."""
+        """Stop all work on a round and all before it."""
 
     def stop(self, round: int, slot: int) -> None:
-        """Let everybody stop working on one slot of a round; `AHEAD` stands for all of the next job's."""
+        """Stop all work on one slot of a round; `AHEAD` stands for all of the next job's."""
 
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it at most this long (None: as long as it takes)."""
@@ -136,10 +136,10 @@ class Cluster(Protocol):
         """Give back the memory of a message."""
 
     def kill(self, worker: int) -> None:
-        """Let a worker die, as an accident would: for tests of what happens then."""
+        """Kill a worker, as an accident would; for tests."""
 
     def wake(self) -> None:
         """End a `poll` that waits; from any thread."""
 
     def close(self) -> None:
-        """Stop all workers and leave nothing behind; a second time does nothing."""
+        """Stop all workers and leave nothing behind; a second call does nothing."""

@@ -1,4 +1,4 @@
-"""How many threads a worker's linear algebra may use: workers that each take all processors stand in their own way."""
+"""How many threads a worker's linear algebra may use: workers that each use all processors slow each other down."""
 
 import os
 
@@ -6,7 +6,7 @@ NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM
 
 
 def only_one() -> None:
-    """Let this process use one, unless its environment says how many; for a process that has NumPy loaded already."""
+    """Limit this process to one thread, unless its environment sets a number; works after NumPy was loaded."""
     if any(name in os.environ for name in NAMES):
         return
     os.environ |= dict.fromkeys(NAMES, "1")  # for libraries that are loaded later

@@ -46,7 +46,7 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """The task that a worker is at raises, if it is at one."""
+    """The task that a worker is computing raises, if there is one."""
 
     time: float
     place: int
@@ -69,11 +69,11 @@ class MasterKilled(BaseException):
 
 @dataclass(frozen=True)
 class Faults:
-    """Chances that befall every message and every worker, and incidents at given times.
+    """Chances of faults of every message and every worker, and incidents at given times.
 
     lose, repeat, delay: chance that a message (an assignment and a purge, too) is lost, comes twice, comes late.
-    late: mean of an added delay; what is delayed may arrive behind what was sent after it.
-    start: mean time that a worker takes to come up. stillborn: chance that it dies before it is up.
+    late: mean of an added delay; a delayed message may arrive after later ones.
+    start: mean time for a worker to come up. stillborn: chance that it dies before it is up.
     loading: chance that a worker dies while it loads a job's work.
     """
 
@@ -95,9 +95,9 @@ class Faults:
         return self.lasting(self.late) if self.hit(self.delay) else 0.0
 
     def hit(self, chance: float) -> bool:
-        """Return whether something of this chance happens."""
+        """Return whether something with this chance happens."""
         return chance > 0 and bool(self.rng.random() < chance)
 
     def lasting(self, mean: float) -> float:
-        """Return how long something lasts that takes this long on average."""
+        """Return how long something lasts whose mean is this long."""
         return float(self.rng.exponential(mean)) if mean > 0 else 0.0

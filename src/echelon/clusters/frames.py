@@ -19,7 +19,7 @@ TASKS = 5000  # tasks of a lane in one frame; what rows on both sides of a cut s
 LANE, LOAD, UNLOAD, QUIT = 1, 2, 3, 4
 # kinds, worker to master
 HELLO, RESULT, RAISED = 11, 12, 13
-# of the workers' parent to the master
+# kinds, parent of the workers to master
 ENDED = 21
 
 Frame = bytes | bytearray

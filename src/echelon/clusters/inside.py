@@ -1,4 +1,4 @@
-"""What clusters share whose workers are in this process: work and states, which nobody copies."""
+"""What clusters with workers in this process share: work and states, without copies."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from echelon.clusters.shelf import Shelf
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A value of the workers' own."""
+    """A copy of a value for the workers."""
 
     value: Any
 
 
 class Inside:
-    """A shelf that all workers share, and the state of the round at hand."""
+    """A shelf that all workers share, and the state of the current round."""
 
     def __init__(self) -> None:
         self._shelf = Shelf()
@@ -39,7 +39,7 @@ class Inside:
         self._state = round, key, state
 
     def _brought(self, round: int) -> tuple[Work, Any]:
-        """Return work and state of the round at hand."""
+        """Return work and state of the current round."""
         of_state, key, state = self._state
         assert of_state == round, "broadcast before assign"
         return self._shelf.bring(key, state)

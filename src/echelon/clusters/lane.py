@@ -30,7 +30,7 @@ Allocate = Callable[[bytes], list[NumberArray] | None]
 class Lane:
     """Computes the rows of one round on one worker.
 
-    wanted: says whether the row at hand is still needed.
+    wanted: says whether the current row is still needed.
     allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
 
@@ -44,10 +44,10 @@ class Lane:
         self._work, self._state, self._wanted, self._own = work, state, wanted, own
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
-        self._uses: dict[int, int] = {}  # of each part, by rows that are still to be computed
+        self._uses: dict[int, int] = {}  # of each part, by rows still to compute
 
     def expect(self, rows: Iterable[tuple[int, int]]) -> None:
-        """Take note of rows to come, (slot, row) each: what they share is kept until the last of them."""
+        """Register coming rows, (slot, row) each: what they share is kept until the last of them."""
         uses = self._uses
         for slot, row in rows:
             for part in self._work.row(slot, row)[0]:
@@ -114,7 +114,7 @@ class Lane:
         return _flat(work.at_once(self._state, parts, coefficients), keep=self._own)
 
     def _used(self, part: int) -> None:
-        """Count one use of a part less, and let go of its result after the last."""
+        """Count one use of a part less, and drop its result after the last."""
         left = self._uses.pop(part, 1) - 1
         if left > 0:
             self._uses[part] = left
@@ -125,7 +125,7 @@ class Lane:
 class AheadLane:
     """The lane of a round, and rows of the next job's first round, in slots from `AHEAD` on.
 
-    make: makes a lane from work and state. Whatever goes wrong with the next job is left to its own turn.
+    make: makes a lane from work and state. Errors of the next job are left to its own turn.
     """
 
     def __init__(self, lane: Lane, state: AheadState, make: Callable[[Work, Any], Lane]) -> None:
@@ -133,7 +133,7 @@ class AheadLane:
         self._ahead: Lane | None = None
 
     def expect(self, rows: Iterable[tuple[int, int]]) -> None:
-        """Take note of rows to come."""
+        """Register coming rows."""
         listed = list(rows)
         self._lane.expect((slot, row) for slot, row in listed if not is_ahead(slot))
         ahead = [(slot - AHEAD, row) for slot, row in listed if is_ahead(slot)]
@@ -154,9 +154,9 @@ class AheadLane:
 
 
 def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
-    """Return form and segments of a part's result; what is kept for later must not be somebody else's memory."""
+    """Return form and segments of a part's result; what is kept for later must not lie in foreign memory."""
     form, segments = trees.flatten(result)
-    del result  # an array that nobody else holds is not copied
+    del result  # an array without other references is not copied
     return form, [segment if private(segment) else segment.copy() for segment in segments] if keep else segments
 
 
@@ -174,7 +174,7 @@ class LaneWorker(ABC):
     """What a worker does, wherever it runs: takes orders, computes its lane, sends each message when it is ready.
 
     A subclass says how orders come, how messages leave (`keeps`: uncopied), which rounds are over, and which slots of
-    the round at hand.
+    the current round.
     """
 
     keeps = False
@@ -182,7 +182,7 @@ class LaneWorker(ABC):
     def __init__(self, pace: Pace | None) -> None:
         self.open = True
         self.round = 0
-        self._slot = 0  # of the row at hand
+        self._slot = 0  # of the current row
         self._pace = pace
         self._lane: Lane | AheadLane | None = None
         self._tasks: deque[Given] = deque()
@@ -193,7 +193,7 @@ class LaneWorker(ABC):
 
     @abstractmethod
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work; `AHEAD` stands for all of the next job's."""
+        """Return whether a slot of the current round needs no more work; `AHEAD` stands for all of the next job's."""
 
     @abstractmethod
     def take(self, timeout_s: float | None) -> None:
@@ -218,13 +218,13 @@ class LaneWorker(ABC):
         """Give up the message that is being computed, with the memory it got from `allocate`."""
 
     def rest(self) -> None:  # noqa: B027 - most workers have nothing to say
-        """Do what is to be done when nothing is left to compute."""
+        """Do what is left to do when there is nothing to compute."""
 
     def at(self, slot: int, row: int) -> None:  # noqa: B027 - most workers have nowhere to say it
         """Note which row is being computed, to be found if the worker dies here."""
 
     def run(self) -> None:
-        """Work until an order says that it is enough."""
+        """Work until an order says to stop."""
         while self.open:
             if self._tasks:
                 self._step()
@@ -233,7 +233,7 @@ class LaneWorker(ABC):
                 self.take(None)
 
     def wanted(self) -> bool:
-        """Return whether the row at hand is still needed."""
+        """Return whether the current row is still needed."""
         return self._going() and not self.stopped(stopped_as(self._slot))
 
     def _going(self) -> bool:
@@ -255,14 +255,14 @@ class LaneWorker(ABC):
         self.round, self._lane = round, None
         self._tasks.clear()
         if self._pace is not None:
-            # drawn even if the round is over by now, so that which times a round takes depends on its number alone
+            # drawn even if the round is over by now, so that a round's times depend on its number alone
             self._pace.begin(round=round, start=start, parts=sum(parts_of(task.cost) for task in given))
         if not self._going():
             return
-        self.at(given[0].slot, given[0].row)  # what kills a worker may be the work's own import
+        self.at(given[0].slot, given[0].row)  # the work's own import may kill the worker
         try:
             lane = self._new_lane(*bring())
-        except BaseException:  # user code that wants to leave leaves its job
+        except BaseException:  # user code that exits fails its job, not the worker
             self.complain(traceback.format_exc())
             return
         self._append(lane, given)
@@ -290,7 +290,7 @@ class LaneWorker(ABC):
         self._lane = None
 
     def next_task(self) -> Given | None:
-        """Take the next task that is needed off the lane."""
+        """Take the next needed task off the lane."""
         while self._tasks:
             task = self._tasks.popleft()
             self._slot = task.slot
@@ -308,7 +308,7 @@ class LaneWorker(ABC):
         except BaseException:
             self.abandon()
             if is_ahead(task.slot):
-                return None  # its job will say so in its own turn
+                return None  # its job reports it in its own turn
             self.forget()
             self.complain(traceback.format_exc())
             return None

@@ -22,7 +22,7 @@ class Mailbox:
         self.up = False
         self.told = 0
         self.full = False
-        self.outbox: deque[tuple[int, bytes, Sequence[int]]] = deque()  # round (0: of none), frame, descriptors
+        self.outbox: deque[tuple[int, bytes, Sequence[int]]] = deque()  # round (0: none), frame, descriptors
         self._epoll = epoll
 
     def send(self, round: int, frame: bytes, descriptors: Sequence[int] = ()) -> None:
@@ -43,7 +43,7 @@ class Mailbox:
                 self._watch(True)
                 return
             except OSError:
-                pass  # it died; what it sent before is still to be read, then comes the news
+                pass  # it died; what it sent before is read first, then its death is seen
             self.outbox.popleft()
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -12,7 +12,7 @@ from echelon.plan import is_ahead
 RESERVED = 1 << 36  # addresses set aside for a growing memory; pages are taken only when they are written
 KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are there already are quicker
 _HEAD = 64  # bytes before a block, the first of which says whether it is in use
-_WORDS = 8  # bytes a word
+_WORDS = 8  # bytes per word
 SLOTS = 1024  # slots of a round that can be stopped one by one; those of the next job together, by a word behind
 _AT = struct.Struct("qqq")  # round, slot, row
 
@@ -25,19 +25,19 @@ def create(name: str, size: int) -> int:
 
 
 def attach(descriptor: int, size: int, *, write: bool = True) -> mmap.mmap:
-    """Return a mapping that all who attach share."""
+    """Return a mapping shared by all that attach."""
     return mmap.mmap(descriptor, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
 
 
 def detach(memory: mmap.mmap) -> None:
-    """End a mapping; one that somebody still looks into ends when they are done."""
+    """End a mapping; one that is still in use ends with its last user."""
     with contextlib.suppress(BufferError):
         memory.close()
 
 
 class Board:
     """Words that all see: which rounds are over, and for each slot in which round it was last recovered; and for each
-    place, which state it reads and which row it is at.
+    place, which state it reads and which row it computes.
     """
 
     def __init__(self, descriptor: int, places: int) -> None:
@@ -74,7 +74,7 @@ class Board:
         return (slot < SLOTS or is_ahead(slot)) and self._words[self._slots + min(slot, SLOTS)] == round
 
     def read(self, place: int, round: int) -> None:
-        """Say that a place reads the state of a round (0: of none)."""
+        """Say that a place reads the state of a round (0: none)."""
         self._words[self._line(place)] = round
 
     @staticmethod
@@ -82,16 +82,16 @@ class Board:
         return (place + 1) * _HEAD // _WORDS
 
     def work(self, place: int, round: int, slot: int, row: int) -> None:
-        """Say that a place is at a row (round 0: at none)."""
+        """Say which row a place computes (round 0: none)."""
         _AT.pack_into(self._memory, self._line(place) * _WORDS + _WORDS, round, slot, row)
 
     def worked(self, place: int) -> tuple[int, int, int]:
-        """Return round, slot and row that a place was at last."""
+        """Return the round, slot and row that a place computed last."""
         round, slot, row = _AT.unpack_from(self._memory, self._line(place) * _WORDS + _WORDS)
         return round, slot, row
 
     def readers(self, round: int) -> bool:
-        """Return whether anybody reads the state of a round."""
+        """Return whether any place reads the state of a round."""
         return any(self._words[at] == round for at in self._lines)
 
 
@@ -104,7 +104,7 @@ class Arena:
         self._end = 0
 
     def take(self, nbytes: int) -> int:
-        """Return the offset of a free block with room for so many bytes."""
+        """Return the offset of a free block with room for this many bytes."""
         for at, room in self._blocks:
             if nbytes <= room <= 4 * nbytes + mmap.PAGESIZE and not self.memory[at - _HEAD]:
                 self.memory[at - _HEAD] = 1
@@ -112,7 +112,7 @@ class Arena:
         at = self._end + _HEAD
         room = -(-(nbytes + _HEAD) // mmap.PAGESIZE) * mmap.PAGESIZE - _HEAD
         if at + room > RESERVED:
-            raise MemoryError(f"{nbytes} bytes for a result are too many beside what is in use")
+            raise MemoryError(f"a result of {nbytes} bytes does not fit beside those in use")
         self._end = at + room
         self._blocks.append((at, room))
         self.memory[at - _HEAD] = 1
@@ -132,7 +132,7 @@ class Arena:
 
 
 class StateMemory:
-    """Where the state of a round lies, in one copy for all workers; blocks are used again when nobody reads them."""
+    """Where the state of a round lies, in one copy for all workers; blocks are reused when no worker reads them."""
 
     def __init__(self, descriptor: int, in_use: Callable[[int], bool]) -> None:
         self.memory = attach(descriptor, RESERVED)
@@ -150,13 +150,13 @@ class StateMemory:
         at = self._end
         room = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         if at + room > RESERVED:
-            raise MemoryError(f"{nbytes} bytes for a state are too many beside those still being read")
+            raise MemoryError(f"a state of {nbytes} bytes does not fit beside those still being read")
         self._end = at + room
         self._blocks.append([at, room, round])
         return at
 
     def forget(self) -> None:
-        """Return the pages to the system if they are many and nobody reads any of them."""
+        """Return the pages to the system if they are many and no worker reads any of them."""
         if self._end > KEPT and not any(self._in_use(last) for _, _, last in self._blocks):
             self.memory.madvise(mmap.MADV_REMOVE, 0, self._end)
             self._blocks, self._end = [], 0

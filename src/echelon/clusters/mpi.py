@@ -31,10 +31,10 @@ from echelon.profile import Profile
 
 log = logging.getLogger("echelon.clusters")
 
-_GRACE_S = 30.0  # how long ranks may take to end with the program; one at a part is ended after a second
+_GRACE_S = 30.0  # how long ranks may take to end with the program; one that computes a part is ended after a second
 _FOREVER_S = 3600.0
 _BATCH = 64  # frames that are taken in before they are reported
-_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # at half the price of its own way
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
 _attended: list[Link] = []  # the link of rank 0, once the others work for it
 
 
@@ -51,8 +51,8 @@ def join() -> Link:
 
 
 def _dismiss(link: Link) -> None:
-    """Let all workers end, as this program does: MPI ends when everybody has."""
-    link.lock.acquire()  # for good: a stream that was never closed may still be asking for news
+    """End all workers with this program: MPI ends when every rank has."""
+    link.lock.acquire()  # never released: a stream left open may still poll
     left = set(range(1, link.size)) - link.lost
     for rank in left:
         if link.user is not None:
@@ -92,7 +92,7 @@ def _explain_termination() -> None:
 def _terminated(number: int, frame: Any) -> None:
     text = (
         "echelon: this run is being ended from outside; mpiexec does so when a rank has died, and says which one. The "
-        "jobs of a stream with a journal go on when the program is started again. By 'mpiexec --with-ft ulfm' (Open "
+        "jobs of a stream with a journal go on when the program is started again. With 'mpiexec --with-ft ulfm' (Open "
         "MPI) the other ranks go on without it.\n"
     )
     os.write(2, text.encode())
@@ -115,7 +115,7 @@ def _following(link: Link, rank: int, result: tuple[Any, ...], memory: Any = Non
 class _Rank:
     """What the master knows of a worker.
 
-    told: the last round whose state it has. owed: messages of that round that it has still to send.
+    told: the last round whose state it has. owed: messages of that round that it still has to send.
     """
 
     __slots__ = ("number", "owed", "rank", "told", "up")
@@ -127,8 +127,8 @@ class _Rank:
 class MpiCluster(RealTime):
     """Workers as the other ranks of the run that this program is rank 0 of; elsewhere the constructor never returns.
 
-    workers: how many; None for all ranks that are there, and any other number than that is refused. `emulate` and
-    `seed` as for processes; times are counted from when a worker sees the first tasks of a round.
+    workers: how many; None for all ranks, and any other number is refused. `emulate` and `seed` as for processes; times
+    are counted from when a worker sees the first tasks of a round.
     """
 
     fixed = True
@@ -144,8 +144,8 @@ class MpiCluster(RealTime):
         if len(made) != len(alive):
             what = "workers" if emulate is None else "emulate"
             raise ArgumentError(
-                f"{what}: {len(made)} is not allowed; must be {len(alive)}, one per rank beside the master{dead}; "
-                f"start the program by 'mpiexec -n {len(made) + 1}', or leave the number out"
+                f"{what}: {len(made)} is not allowed; must be {len(alive)}, one per rank besides the master{dead}; "
+                f"start the program with 'mpiexec -n {len(made) + 1}', or leave the number out"
             )
         if link.user is not None:
             raise ClusterError("another stream uses the ranks of this MPI run: close it first")
@@ -208,14 +208,14 @@ class MpiCluster(RealTime):
             self._link.send(known.rank, self._stream, frame, buffers)
 
     def purge(self, round: int) -> None:
-        """End a round on all workers that are still at it."""
+        """End a round on all workers that are still working on it."""
         for known in self._ranks.values():
             if known.owed and known.told <= round:
                 known.owed = 0
                 self._tell(known, PURGE, 0, round)
 
     def stop(self, round: int, slot: int) -> None:
-        """End a slot of a round, wherever anything may be left of it."""
+        """End a slot of a round, on every worker that may have some of it left."""
         for known in self._ranks.values():
             if known.owed or known.told < round:
                 self._tell(known, STOP, slot, round)
@@ -283,7 +283,7 @@ class MpiCluster(RealTime):
                 reports.append(Up(known.number, known.number))
 
     def _arrived(self, reports: list[Report]) -> None:
-        """Report the large results that have come in whole."""
+        """Report the large results that have arrived whole."""
         link, left = self._link, []
         for entry in self._coming:
             rank, stream, (round, slot, row, seconds, form, _, _), memory, requests = entry
@@ -312,7 +312,7 @@ class MpiCluster(RealTime):
             raise ClusterError("all worker ranks have died, and MPI starts no others: start the program again")
 
     def _let_go(self, whose: Callable[[int], bool]) -> None:
-        """Leave it to the link to receive the rest of large results."""
+        """Let the link receive the rest of large results."""
         for rank, _, _, memory, requests in self._coming:
             if whose(rank):
                 self._link.keep(rank, requests, memory)
@@ -324,10 +324,10 @@ class MpiCluster(RealTime):
             self._free.setdefault(len(message.token), []).append(message.token)
 
     def kill(self, worker: int) -> None:
-        """Order a rank to kill itself, as an accident would: for tests of what happens then."""
+        """Order a rank to kill itself, as an accident would; for tests."""
         if not self._link.tolerant:
             raise ClusterError(
-                "a rank can't be killed here, for the launcher would end the whole run: start it by "
+                "a rank can't be killed here, because the launcher would end the whole run: start it with "
                 "'mpiexec --with-ft ulfm' (Open MPI)"
             )
         known = self._numbers.get(worker)
@@ -339,7 +339,7 @@ class MpiCluster(RealTime):
         self._bell.set()
 
     def close(self) -> None:
-        """Let the ranks wait for the next stream; what they are still at is dropped."""
+        """Let the ranks wait for the next stream; unfinished work is dropped."""
         if self._closed:
             return
         self._closed = True

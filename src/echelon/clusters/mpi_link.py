@@ -2,7 +2,7 @@
 
 A message is one frame, whose tag is the number of the stream it belongs to; buffers that it announces follow on a
 communicator of their own. MPI keeps messages of two ranks in order, so what was announced first comes first. The
-receive for the next frame is always posted: to ask whether it came is one cheap call.
+receive for the next frame is always posted: asking whether it came is one cheap call.
 """
 
 import os
@@ -62,7 +62,7 @@ def joined() -> "Link":
     if mpi.COMM_WORLD.size < 2:
         raise ClusterError(
             "cluster='mpi' needs at least two ranks, a master and a worker, and this program is the only one: start it "
-            "by 'mpiexec -n 6 python FILE.py' or 'mpiexec -n 6 echelon run FILE.py:NAME --cluster mpi'"
+            "with 'mpiexec -n 6 python FILE.py' or 'mpiexec -n 6 echelon run FILE.py:NAME --cluster mpi'"
         )
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
         raise ClusterError("cluster='mpi' needs MPI's thread level 'serialized' or 'multiple' (mpi4py.rc.thread_level)")
@@ -70,16 +70,16 @@ def joined() -> "Link":
 
 
 class Link:
-    """Sends and receives for one rank; the lock is held by whoever calls MPI.
+    """Sends and receives for one rank; hold the lock to call MPI.
 
     tolerant: whether the launcher lets the others go on after a rank died.
     lost: ranks that died.
-    leaving: set when large buffers were sent, which may leave only while somebody calls MPI.
+    leaving: set when large buffers were sent, which may leave only during calls of MPI.
     """
 
     def __init__(self, mpi: ModuleType) -> None:
         self.mpi = mpi
-        # two of our own, so that nothing that the program sends itself is ours, and no buffer is taken for a frame
+        # two of our own: the program's own messages are not taken for ours, nor buffers for frames
         self.comm: MPI.Intracomm = mpi.COMM_WORLD.Dup()
         self._beside: MPI.Intracomm = mpi.COMM_WORLD.Dup()
         for comm in (self.comm, self._beside):
@@ -98,11 +98,11 @@ class Link:
         source = mpi.ANY_SOURCE if self.rank == MASTER else MASTER
         self._posted: MPI.Prequest = self.comm.Recv_init(self._room, source, mpi.ANY_TAG)
         self._posted.Start()
-        self._came = False  # whether the posted frame is there, and was not taken yet
+        self._came = False  # whether the posted frame is there and not taken yet
         self._trouble: Exception | None = None  # what the last look met instead
 
     def send(self, rank: int, tag: int, frame: Any, buffers: Sequence[Any] = ()) -> None:
-        """Send a frame and the buffers of bytes it announces; all must stay as they are until they have left."""
+        """Send a frame and the buffers of bytes it announces; none may change until it has left."""
         with self.lock:
             if len(frame) > _ROOM:
                 self._start(self._beside, rank, _LONG, frame)
@@ -132,11 +132,11 @@ class Link:
             self._check(error)
 
     def flush(self) -> bool:
-        """Let go of what has left, up to the first that has not; return whether that was all."""
+        """Release what has left, up to the first that has not; return whether that was all."""
         under_way = self._under_way
         if under_way:
             with self.lock:
-                # what is on its way to a rank that died may never end
+                # a send to a rank that died may never end
                 while under_way and (under_way[0][0] in self.lost or self.over(under_way[0][1])):
                     under_way.popleft()
         return not under_way
@@ -158,7 +158,7 @@ class Link:
     def receive(self) -> tuple[int, int, bytearray] | None:
         """Return sender, tag and bytes of the next frame, if one has arrived; an error if a rank died.
 
-        The master receives from everybody, everybody else from the master.
+        The master receives from all ranks, every other rank from the master.
         """
         with self.lock:
             status = self._status
@@ -191,7 +191,7 @@ class Link:
                 try:
                     self._came = self._posted.Test(self._status)
                 except self.mpi.Exception as error:
-                    self._trouble = error  # for whoever receives next
+                    self._trouble = error  # for the next receive
                     return
                 if not self._came:
                     _yield()
@@ -208,7 +208,7 @@ class Link:
             return self._beside.Iprobe(MASTER, _END)
 
     def end(self) -> None:
-        """Wait for no more frames, as MPI wants it before the end."""
+        """Stop waiting for frames, as MPI requires before the end."""
         with self.lock:
             self._posted.Cancel()
             self._posted.Wait()
@@ -224,10 +224,10 @@ class Link:
             ]
 
     def news_of_loss(self, error: Exception) -> set[int]:
-        """Return which ranks died, of which nobody knew; an error of another kind is raised again."""
+        """Return the ranks newly found to have died; an error of another kind is raised again."""
         self._check(error)
         with self.lock:
-            self.comm.Ack_failed()  # first: of whoever dies after it there is another error
+            self.comm.Ack_failed()  # first: a later death raises another error
             group = self.comm.Get_failed()
             found = set(group.Translate_ranks(list(range(group.size)), self.comm.Get_group())) - self.lost
         self.lost |= found
@@ -247,7 +247,7 @@ def _pieces(view: memoryview) -> list[memoryview]:
 class Patience:
     """Waits for what may come at any moment: at first it only yields, then it sleeps, up to a millisecond at a time.
 
-    link: whose next frame is waited for, if it is that.
+    link: the link whose next frame is awaited, if any.
     """
 
     def __init__(self, link: Link | None = None) -> None:
@@ -257,7 +257,7 @@ class Patience:
     def wait(self, most_s: float, bell: Event | None = None, *, moving: bool = False) -> None:
         """Wait a little, at most this long; a bell ends it.
 
-        moving: whether bytes are under way, which may move only when somebody looks: then it never waits for long.
+        moving: whether bytes are under way, which may move only during calls of MPI: then waits stay short.
         """
         if time.monotonic() - self._since < _SPIN_S:
             if self._link is None or moving:

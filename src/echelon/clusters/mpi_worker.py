@@ -25,7 +25,7 @@ from echelon.errors import ClusterError
 
 INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
 FOLLOWS = 0  # the offset of a payload that follows its frame
-# kinds of frames beside those of `frames`
+# kinds of frames besides those of `frames`
 OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
 _ALL = 1 << 62  # a round after all rounds
 _FOREVER_S = 3600.0
@@ -52,7 +52,7 @@ def serve(link: Link) -> NoReturn:
 
 
 def _die(link: Link) -> NoReturn:
-    """End this rank by the error at hand: its death is what the others are to learn, and no exit handler may wait."""
+    """End this rank by the current error: the others must learn of its death, and no exit handler may wait."""
     if MASTER not in link.lost:
         traceback.print_exc()
     sys.stderr.flush()
@@ -60,7 +60,7 @@ def _die(link: Link) -> NoReturn:
 
 
 def _say_goodbye(link: Link) -> None:
-    link.lock.acquire()  # for good
+    link.lock.acquire()  # never released
     patience = Patience()
     while not link.flush():
         patience.wait(1.0)
@@ -71,7 +71,7 @@ def _say_goodbye(link: Link) -> None:
 
 
 def _watch(link: Link, inbox: "Inbox") -> None:
-    """Do from a thread of its own, while a part goes on, what must not wait for its end.
+    """Do in a thread of its own, while a part is computed, what must not wait for its end.
 
     Large messages leave: between hosts, MPI moves their bytes only when it is called. And this rank ends if the program
     has ended, or the master died.
@@ -149,11 +149,11 @@ class Inbox:
         self._link = link
         self.looks = 0
         self._orders: deque[Order] = deque()
-        self._over = (0, 0)  # the last stream and round of which we know that they need no work
+        self._over = (0, 0)  # the last stream and round known to need no work
         self._stopped: dict[int, tuple[int, int]] = {}  # in which stream and round a slot was last recovered
 
     def look(self, *, first: bool = False) -> None:
-        """Take in what has arrived, or only the first order of it."""
+        """Take in what has arrived, or only its first order."""
         self.looks += 1
         try:
             while (found := self._link.receive()) is not None:
@@ -189,7 +189,7 @@ class Inbox:
             left = end - time.monotonic()
             if left > 0:
                 patience.wait(left, moving=moving)
-                # an order that was waited for is new: to look for what ends it would only yield before it is begun
+                # an awaited order is new: looking for what ends it would only yield before it begins
                 self.look(first=True)
             elif timeout_s is not None:
                 return None
@@ -231,7 +231,7 @@ class MpiWorker(LaneWorker):
         return self._inbox.stopped(self._stream, self.round, slot)
 
     def wanted(self) -> bool:
-        """Return whether the row at hand is still needed; wait with its part for memory that is on its way out."""
+        """Return whether the current row is still needed; first wait for memory that is on its way out."""
         wanted = super().wanted()
         if self._lent and wanted:
             patience = Patience()
@@ -252,7 +252,7 @@ class MpiWorker(LaneWorker):
                 lane.round, order.at, lane.tasks, None if lane.state is None else partial(self._bring, lane, order)
             )
         elif kind == frames.LOAD:
-            # its memory is MPI's to write until all has come, even if nobody needs it any more
+            # MPI writes to its memory until all has come, even if it is no longer needed
             self._shelf.put(order.load[0], partial(_unpacked, order), drop=order.complete)
         elif kind == frames.UNLOAD:
             self._unload(frames.unpack_short(order.frame)[1])

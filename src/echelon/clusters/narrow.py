@@ -15,7 +15,7 @@ from echelon.errors import ArgumentError
 
 EPSILON = 2.0**-8
 _WIDE, _NARROW = b'["f"', b'["H"'  # a leaf of a form; keys have their quotes escaped, so that none looks like one
-_BLOCK = 1 << 15  # numbers at a time: what is computed of them stays in the cache
+_BLOCK = 1 << 15  # numbers at a time: intermediate results stay in the cache
 
 
 @lru_cache(maxsize=256)

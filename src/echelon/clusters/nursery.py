@@ -1,6 +1,6 @@
 """A small clean process that forks the workers: no threads to inherit, no main module to import again.
 
-It ends, and with it every worker (by the parent-death signal), when the master says so or is gone, however it went.
+It ends, and with it every worker (by the parent-death signal), when the master says so or is gone for any reason.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from echelon.clusters.frames import ENDED, pack_short
 from echelon.clusters.worker import serve
 
 _PR_SET_PDEATHSIG = 1
-_GRACE_S = 0.5  # what workers get to end by themselves
+_GRACE_S = 0.5  # time for workers to end by themselves
 
 
 def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid: int) -> None:
@@ -30,7 +30,7 @@ def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid:
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(woken, select.POLLIN)
-    with contextlib.suppress(OSError):  # not where the kernel is old; the closed socket tells as well
+    with contextlib.suppress(OSError):  # missing on old kernels; the closed socket tells as well
         poll.register(os.pidfd_open(master_pid), select.POLLIN)
     children: set[int] = set()
     while True:
@@ -39,7 +39,7 @@ def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid:
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 4096)
             for child, status in _reap(children):
-                with contextlib.suppress(OSError):  # the master is gone, or not listening: it matters no more
+                with contextlib.suppress(OSError):  # the master is gone, or not listening: it no longer matters
                     control.send(pack_short(ENDED, child, status), socket.MSG_DONTWAIT)
         if control.fileno() in ready:
             try:
@@ -68,7 +68,7 @@ def _fork(descriptors: list[int], shared: tuple[int, int, int]) -> int:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             link, arena, order = descriptors
-            place, pace = pickle.loads(os.pread(order, os.fstat(order).st_size, 0))  # from the master, and nobody else
+            place, pace = pickle.loads(os.pread(order, os.fstat(order).st_size, 0))  # from the master only
             os.close(order)
             serve(place, pace, link, arena, *shared)
             status = 0
@@ -89,7 +89,7 @@ def _reap(children: set[int]) -> list[tuple[int, int]]:
 
 
 def _end(children: set[int], woken: int) -> None:
-    """Give workers a moment, then kill those that are still at work."""
+    """Give workers a moment, then kill those that still run."""
     poll = select.poll()
     poll.register(woken, select.POLLIN)
     _reap(children)

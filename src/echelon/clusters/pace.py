@@ -38,16 +38,16 @@ class Pace:
     _memory: Any = None
     _times: Any = None
     _at: int = 0
-    _base: float = 0.0  # since when it was at work without a pause, link included
+    _base: float = 0.0  # start of its work without a pause, link included
     _spent: float = 0.0
     _round: int = 0
 
     def begin(self, *, round: int, start: float, parts: int) -> None:
         """Draw the times of a lane that began at `start`, and of tasks that may be added to it.
 
-        So which times a round takes does not depend on how many parts the lane has, up to 128, nor on when they come,
-        and bursts go on through rounds in which this worker had no lane. A recorded trace goes on from task to task:
-        nothing of it is drawn that is not used.
+        So a round's times do not depend on how many parts the lane has, up to 128, nor on when they come, and bursts go
+        on through rounds in which this worker had no lane. A recorded trace goes on from task to task: only what is
+        used of it is drawn.
         """
         replayed = isinstance(self.law, Trace)
         if self._memory is None:
@@ -64,7 +64,7 @@ class Pace:
         self._times = drawn[0, 0]
 
     def cut(self, now: float) -> None:
-        """Give up the task at hand: the next one begins now."""
+        """Give up the current task: the next one begins now."""
         self._base, self._spent = now + self.link, 0.0
 
     def due(self, cost: float, *, given: float, slower: float = 1.0) -> tuple[float, float]:
@@ -78,7 +78,7 @@ class Pace:
         return self.spend(time), time
 
     def _takes(self, cost: float) -> float:
-        """Return what a task of this cost takes: its parts, one after another."""
+        """Return the time of a task of this cost: that of its parts, one after another."""
         whole = parts_of(cost) - 1
         return sum(self._next() for _ in range(whole)) + (cost - whole) * self._next()
 
@@ -92,19 +92,19 @@ class Pace:
         return float(self._times[self._at - 1])
 
     def spend(self, seconds: float) -> float:
-        """Return when the message at hand is due if it takes this much longer."""
+        """Return when the current message is due if it takes this much longer."""
         self._spent += seconds
         return self._base + self._spent
 
 
 def paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace | None]:
-    """Return the pace of every worker: that of a profile's laws and links; or none, by default for each processor."""
+    """Return one pace per worker: of a profile's laws and links; or None, by default one per processor."""
     if emulate is None:
         workers = os.cpu_count() if workers is None else workers
         return [None] * checks.whole("workers", workers, least=1, most=10**4)
     laws, links = task_laws(emulate), emulate.speeds.link.tolist()
     if workers not in (None, len(laws)):
-        raise ArgumentError(f"workers: {workers} is not allowed; must be {len(laws)}, as many as are emulated")
+        raise ArgumentError(f"workers: {workers} is not allowed; must be {len(laws)}, the number of emulated workers")
     return [
         Pace(law, link, place_generator(seed, place)) for place, (law, link) in enumerate(zip(laws, links, strict=True))
     ]

@@ -1,4 +1,4 @@
-"""The places of a cluster's workers: one that dies is succeeded at the same place, under a new number.
+"""The places of a cluster's workers: a worker that dies is replaced at the same place, under a new number.
 
 A place whose workers die again and again before they are ready is filled ever more slowly. No clock is read here.
 """
@@ -14,7 +14,7 @@ _FIRST_S, _SLOWEST_S = 0.1, 30.0
 
 
 class Places:
-    """When which place is to be filled again; `births` counts the workers that were ready.
+    """When each place is filled again; `births` counts the workers that were ready.
 
     >>> places = Places(2)
     >>> places.next_number(), places.next_number()
@@ -32,12 +32,12 @@ class Places:
         self._due: dict[int, float] = {}  # by place
 
     def came_up(self, place: int) -> None:
-        """Take note that the worker at a place is ready."""
+        """Note that the worker at a place is ready."""
         self.births += 1
         self._deaths[place] = 0
 
     def died(self, number: int, place: int, *, up: bool, now: float, reason: str) -> None:
-        """Take note of a death; `up`: of a worker that was ready, whose place is to be filled at once."""
+        """Note a death; `up`: of a worker that was ready, whose place is filled at once."""
         self._deaths[place] = 0 if up else self._deaths[place] + 1
         again = self._deaths[place] - _EARLY
         wait = 0.0 if again < 0 else min(_FIRST_S * 2.0 ** min(again, 10), _SLOWEST_S)
@@ -50,7 +50,7 @@ class Places:
 
     @property
     def hopeless(self) -> bool:
-        """Whether nobody was ever ready, and at some place nobody after several tries."""
+        """Whether no worker was ever ready, and some place has failed several times."""
         return not self.births and max(self._deaths) >= _EARLY
 
     def due(self, now: float) -> list[int]:

@@ -33,17 +33,17 @@ log = logging.getLogger("echelon.clusters")
 
 # large results are copied into shared memory past the cache, where no worker needs them again: nearly twice as quick
 _TUNABLES, _PAST_THE_CACHE = "GLIBC_TUNABLES", "glibc.cpu.x86_non_temporal_threshold=0x100000"
-_BATCH = 64  # frames taken from one worker before the others have their turn
+_BATCH = 64  # frames taken from one worker before the others get a turn
 _ALL = 1 << 62  # a round after all rounds
 _BUFFER = 1 << 20
-_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # at half the price of its own way
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
 
 
 class ProcessCluster(RealTime):
     """Workers as processes of this machine.
 
-    workers: how many; None for one on each processor. With `emulate`, as many as the profile has, each of which takes
-    the times that the profile's laws draw from `seed`. threads: how many a worker's linear algebra may use.
+    workers: how many; None for one per processor. With `emulate`, as many as the profile has; each takes the times that
+    the profile's laws draw from `seed`. threads: how many a worker's linear algebra may use.
 
     >>> cluster = ProcessCluster(2)
     >>> all(isinstance(report, Up) for report in cluster.poll(None))  # of one worker, or of both
@@ -74,7 +74,7 @@ class ProcessCluster(RealTime):
         self._start: float | None = None
         self._places = Places(self.workers)
         self._closed = False
-        self._waking = Lock()  # nobody may write to a descriptor that is closed, and perhaps another's by now
+        self._waking = Lock()  # no write may go to a descriptor that is closed and perhaps reused
         self._start_nursery()
         for place in range(self.workers):
             self._spawn(place)
@@ -147,7 +147,7 @@ class ProcessCluster(RealTime):
         return [Down(handle.number, handle.place, reason, at)] if handle.up else []
 
     def _hear_nursery(self) -> None:
-        """Take in how a worker's process ended, or that the nursery itself did."""
+        """Note how a worker's process ended, or that the nursery itself did."""
         try:
             news = self._control.recv(64)
         except ConnectionResetError:
@@ -195,7 +195,7 @@ class ProcessCluster(RealTime):
         handle.send(0, frame, [os.dup(packed.descriptor)])
 
     def unload(self, key: int) -> None:
-        """Forget a job's work; its memory is gone when the last worker has forgotten it, too."""
+        """Forget a job's work; its memory is gone when the last worker has forgotten it."""
         del self._works[key]
         for handle in self._numbers.values():
             handle.send(0, frames.pack_short(frames.UNLOAD, 0, key))
@@ -302,7 +302,7 @@ class ProcessCluster(RealTime):
             arena.give_back(offset)
 
     def kill(self, worker: int) -> None:
-        """Kill a worker's process, as an accident would: for tests of what happens then."""
+        """Kill a worker's process, as an accident would; for tests."""
         handle = self._numbers.get(worker)
         if handle is not None and handle.up:
             with contextlib.suppress(ProcessLookupError):  # it died by itself, and the news is on its way

@@ -1,8 +1,8 @@
 """Workers as actors of Ray, on this machine or on many: when one machine is not enough.
 
-An actor takes orders in calls that nobody waits for, and its messages come through one streaming generator that lasts:
-a thread of the driver for each worker reads it. Work and large states lie in Ray's object store, once. An actor that
-dies is replaced, at the same place and under a new number; what it occupies is reserved for its successor.
+An actor takes orders in calls without replies, and its messages come through one lasting streaming generator, which one
+thread per worker reads on the driver. Work and large states lie in Ray's object store, once. An actor that dies is
+replaced, at the same place and under a new number; what it occupies is reserved for its successor.
 """
 
 import contextlib
@@ -40,14 +40,14 @@ except ModuleNotFoundError as missing:
 log = logging.getLogger("echelon.clusters")
 
 _INLINE = 64 * 1024  # bytes of a state that goes with every lane; larger ones lie in the object store
-_ITEMS = 20_000  # that a generator yields before another takes its place
+_ITEMS = 20_000  # items that a generator yields before another replaces it
 _LOOK_S = 1.0  # how often a reader looks whether it is still needed
-_GRACE_S = 10.0  # what readers get to end
+_GRACE_S = 10.0  # time for readers to end
 
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """What a reader says of an actor that is dead."""
+    """A reader's report of a dead actor."""
 
     reason: str
 
@@ -55,15 +55,15 @@ class _Gone:
 class RayCluster(RealTime):
     """Workers as actors of Ray.
 
-    workers: how many. Without it, one on each processor of Ray, or as many as `resources` say. With `emulate`, as many
-        as the profile has, each of which takes the times that the profile's laws draw from `seed`.
+    workers: how many. Without it, one per processor of Ray, or as many as `resources` lists. With `emulate`, as many as
+        the profile has, each taking the times that the profile's laws draw from `seed`.
     address: HOST:PORT of a Ray cluster, or "auto" for the one on this machine. Without it (and without RAY_ADDRESS),
         the Ray that the program has started already, or else one of our own, which only this machine can reach and
         which ends with the cluster.
     resources: what a worker occupies, as options of an actor: ``{"num_cpus": 1, "num_gpus": 0.5}``; a list of them,
-        one per worker, where they differ; "node" for one worker on each node, "cpu" for one on each processor. By
-        default one CPU, and none where workers are emulated.
-    threads: that a worker's linear algebra may use. start_s: how long what is occupied may take to be free.
+        one per worker, where they differ; "node" for one worker per node, "cpu" for one per processor. By default one
+        CPU, and none where workers are emulated.
+    threads: how many a worker's linear algebra may use. start_s: how long resources may take to be free.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class RayCluster(RealTime):
         except RayError as error:
             self._inbox.put((handle, _Gone(str(error).strip().split("\n")[0])))
         except Exception as error:
-            self._inbox.put((handle, _Gone(f"can't be listened to: {error!r}")))
+            self._inbox.put((handle, _Gone(f"its messages can't be read: {error!r}")))
 
     def _read_items(self, handle: RayActor, items: Any) -> None:
         while not handle.gone:
@@ -168,7 +168,7 @@ class RayCluster(RealTime):
         return _Packed(self._put(self._ship(value)))
 
     def _ship(self, value: Any) -> tuple[bytes, list[memoryview]]:
-        # where all have one disk, arrays in files travel as their names
+        # where all share one disk, arrays in files travel as their names
         return shipping.pack(value, by_name=self._one_disk)
 
     def _put(self, shipped: tuple[bytes, list[memoryview]]) -> Any:
@@ -183,7 +183,7 @@ class RayCluster(RealTime):
             handle.tell(LOAD, key, references=[packed.reference])
 
     def unload(self, key: int) -> None:
-        """Forget a job's work; it leaves the store when the last worker has forgotten it, too."""
+        """Forget a job's work; it leaves the store when the last worker has forgotten it."""
         del self._works[key]
         for handle in self._handles.values():
             handle.tell(UNLOAD, key)
@@ -216,7 +216,7 @@ class RayCluster(RealTime):
         handle.tasks.extend((slot, row) for slot, row, _ in listed)
 
     def purge(self, round: int) -> None:
-        """End a round; those who have sent all that they had need not be told."""
+        """End a round; workers that have sent everything need not be told."""
         for handle in self._handles.values():
             if handle.tasks and handle.round <= round:
                 handle.tasks.clear()
@@ -292,7 +292,7 @@ class RayCluster(RealTime):
         """Do nothing: what lies in the object store goes with the last array that lies in it."""
 
     def kill(self, worker: int) -> None:
-        """Kill a worker's process, as an accident would: for tests of what happens then."""
+        """Kill a worker's process, as an accident would; for tests."""
         handle = self._handles.get(worker)
         if handle is not None and handle.up and handle.node == ray.get_runtime_context().get_node_id():
             with contextlib.suppress(ProcessLookupError):  # it died by itself, and the news is on its way

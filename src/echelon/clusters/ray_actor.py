@@ -11,7 +11,7 @@ from echelon.clusters.pace import Pace
 
 def actor_class() -> Any:
     """Return the class of actors. It travels whole: its constructor sets the stage before anything is imported."""
-    import ray  # here, so that whoever misses Ray is told so by the cluster
+    import ray  # here, so that the cluster reports a missing Ray
 
     class EchelonWorker:
         def __init__(self, environment: dict[str, str], path: list[str], pace: Pace | None) -> None:
@@ -45,10 +45,10 @@ class RayActor:
         self.number, self.place, self.actor = number, place, actor
         self.order = actor.order
         self.up = False
-        self.gone = False  # nobody listens any more
+        self.gone = False  # its messages are no longer read
         self.pid, self.node = 0, ""
         self.round = 0
-        self.tasks: deque[tuple[int, int]] = deque()  # of that round, which no message has come from
+        self.tasks: deque[tuple[int, int]] = deque()  # of that round, without a message so far
         self.thread: Thread | None = None
 
     def tell(self, *order: Any, references: Sequence[Any] = ()) -> None:

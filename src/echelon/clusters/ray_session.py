@@ -57,11 +57,11 @@ class Session:
                 _knock(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, RuntimeError, ValueError) as error:
-            raise ClusterError(f"address: no Ray cluster can be had at {address}: {error}") from error
+            raise ClusterError(f"address: no Ray cluster is available at {address}: {error}") from error
         self._connected = True
 
     def _start(self, cpus: float) -> None:
-        """Start a Ray of our own, with a folder of its own; nobody else's machine can reach it."""
+        """Start a Ray of our own, with a folder of its own; no other machine can reach it."""
         self._folder = mkdtemp(prefix="echelon-ray-")
         try:
             with _on_the_loopback():
@@ -91,7 +91,7 @@ class Session:
         return len(_nodes()) == 1
 
     def close(self) -> None:
-        """Disconnect, if it was us who connected; with it ends what we started."""
+        """Disconnect if we connected; this stops what we started."""
         if self._connected:
             self._connected = False
             ray.shutdown()
@@ -102,14 +102,14 @@ class Session:
 
 
 def _knock(address: str) -> None:
-    """See whether anybody listens there: Ray itself would try for minutes."""
+    """Check that something listens there: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 @contextlib.contextmanager
 def _on_the_loopback() -> Iterator[None]:
-    """Let Ray take this machine for one that is never part of a cluster: workers learn it from their environment."""
+    """Make Ray treat this machine as one that is never part of a cluster: workers learn it from their environment."""
     from ray._private import ray_constants
 
     quiet = {_ALONE: "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -156,7 +156,7 @@ def requests(resources: Any, workers: int | None, each: float) -> list[Request] 
 def _refused(resources: Any) -> str:
     return (
         f"resources: {resources!r} is not allowed; must be options of an actor such as {{'num_cpus': 1, 'num_gpus': "
-        "0.5}, a list of them, 'node' or 'cpu' (a worker for each)"
+        "0.5}, a list of them, 'node' or 'cpu' (one worker per node or processor)"
     )
 
 
@@ -174,7 +174,7 @@ def _checked(request: Any) -> Request:
 
 
 def found(kind: str, most: int | None) -> list[Request]:
-    """Return a request for each processor of Ray, or for each node that has one."""
+    """Return one request per processor of Ray, or per node that has one."""
     counts = [int(node["Resources"].get("CPU", 0)) for node in _nodes()]
     count = sum(counts) if kind == "cpu" else sum(1 for cpus in counts if cpus)
     if not count:
@@ -231,7 +231,7 @@ def _check_size(bundles: Sequence[Mapping[str, float]]) -> None:
         if sum(one.get(name, 0.0) for one in bundles) > total.get(name, 0.0) + 1e-9:
             raise ClusterError(
                 f"resources: {len(bundles)} workers want {_sum(bundles)}, and the Ray cluster has {_shown(total)}; ask "
-                "for fewer workers, or for less each"
+                "for fewer workers, or for less per worker"
             )
 
 

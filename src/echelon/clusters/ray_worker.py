@@ -1,6 +1,6 @@
 """What an actor of a Ray cluster does: takes orders in one thread, computes in a second, yields messages in a third.
 
-Orders are pickled tuples that begin with one of the kinds below, so that a purge reaches a worker that is at a part.
+Orders are pickled tuples that begin with one of the kinds below, so that a purge reaches a worker in mid-part.
 Small messages that are ready together leave as one item, which costs Ray as much as one message does.
 """
 
@@ -25,9 +25,9 @@ from echelon.clusters.shelf import Shelf
 # kinds of orders: (LANE, round, key, tasks, state), (LOAD, key), (UNLOAD, key), (OVER, round), (STOP, round, slot)
 LANE, LOAD, UNLOAD, OVER, STOP = range(5)
 SMALL = 32 * 1024  # bytes of a message that travels among others
-BATCH = 80 * 1024  # bytes of an item that Ray sends at once, and not through its store
+BATCH = 80 * 1024  # bytes of an item that Ray sends directly, not through its store
 LENGTH = struct.Struct("<I")
-_SWITCH_S = 0.001  # after which a part in pure Python lets the other threads have their turn
+_SWITCH_S = 0.001  # after which a part in pure Python lets other threads run
 
 Shipped = tuple[bytes, list[Any]]  # a pickle, and its arrays
 Large = tuple[bytes, list[NumberArray]]  # the head of a result, and its segments
@@ -64,8 +64,8 @@ class RayWorker(LaneWorker):
     # the thread of orders
 
     def order(self, data: bytes, references: list[Any]) -> None:
-        """Take an order; what ends work takes effect at once, the rest when its turn comes."""
-        order = pickle.loads(data)  # from the master, and nobody else
+        """Take an order; what ends work takes effect at once, the rest in its turn."""
+        order = pickle.loads(data)  # from the master only
         if order[0] == OVER:
             self._over = max(self._over, order[1])
             self._inbox.put(None)
@@ -78,7 +78,7 @@ class RayWorker(LaneWorker):
     # the thread of messages
 
     def messages(self, most: int) -> Iterator[bytes | str | Large]:
-        """Yield what leaves: who it is; the frames of small messages, each after its length; or one large message."""
+        """Yield what leaves: the worker's identity, joined frames of small messages, or one large message."""
         for _ in range(most):
             item = self._held if self._held is not None else self._outbox.get()
             self._held = None
@@ -121,7 +121,7 @@ class RayWorker(LaneWorker):
         return self._over
 
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the current round needs no more work."""
         return self._stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:
@@ -149,7 +149,7 @@ class RayWorker(LaneWorker):
         return self._shelf.bring(key, state)
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
-        """Hand a message to the thread that yields; one that may be overwritten only when that has taken it."""
+        """Hand a message to the thread that yields; wait until it is taken if it may be overwritten."""
         head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE)
         if trees.layout(form).nbytes > SMALL:
             taken = None if all(map(private, segments)) else Event()

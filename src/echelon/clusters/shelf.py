@@ -7,7 +7,7 @@ from typing import Any
 
 from echelon.clusters.base import Attached, Work
 
-new_key: Callable[[], int] = itertools.count(1 << 16).__next__  # of whatever is loaded; all of one length when pickled
+new_key: Callable[[], int] = itertools.count(1 << 16).__next__  # keys of loaded things, all of one length when pickled
 
 
 class Shelf:
@@ -29,14 +29,14 @@ class Shelf:
     def put(self, key: int, make: Callable[[], Any], drop: Callable[[], None] | None = None) -> None:
         """Say how something is made, in place of what the key named before.
 
-        drop: gives back what it is made from; it is called once, when it has been made or is not needed any more.
+        drop: gives back what it is made from; called once, when it has been made or is no longer needed.
         """
         with self._lock:
             self.pop(key)
             self._sources[key] = make, drop
 
     def get(self, key: int) -> Any:
-        """Return what a key names; if it can't be made, the next who asks tries again."""
+        """Return what a key names; if it can't be made, the next call tries again."""
         with self._lock:
             if key in self._sources:
                 made = self._sources[key][0]()
@@ -53,7 +53,7 @@ class Shelf:
                 drop()
 
     def bring(self, key: int, state: Any) -> tuple[Work, Any]:
-        """Return the work of a round and its state, which finds here what it needs beside."""
+        """Return the work of a round and its state, which finds here what else it needs."""
         if isinstance(state, Attached):
             state.attach(self.get)
         return self.get(key), state

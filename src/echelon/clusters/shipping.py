@@ -45,7 +45,7 @@ def _open(name: str, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], 
 
 
 class _Small:
-    """An array that is not worth a place beside the pickle, written in a third of the time that its own way takes."""
+    """An array that is not worth a place beside the pickle, written in a third of the time of its own pickling."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -75,7 +75,7 @@ def pack(value: Any, *, by_name: bool = True) -> tuple[bytes, list[memoryview]]:
         return False
 
     if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and not value.dtype.hasobject:
-        # the common state, by the quick way
+        # the common state takes a fast path
         small = value.nbytes < _BESIDE and value.flags.c_contiguous
         return pickle.dumps(_Small(value) if small else value, protocol=5, buffer_callback=keep_inside), beside
     stream = io.BytesIO()
@@ -126,7 +126,7 @@ class Packed:
 
 
 def _write(descriptor: int, buffer: memoryview, at: int) -> None:
-    """Write all of a buffer; in half the time that it takes to map the file and copy, which meets every page anew."""
+    """Write all of a buffer, in half the time of mapping the file and copying, which meets every page anew."""
     while buffer:
         written = os.pwrite(descriptor, buffer, at)
         buffer, at = buffer[written:], at + written

@@ -21,7 +21,7 @@ from echelon.profile import Profile
 
 log = logging.getLogger("echelon.clusters")
 
-_GRACE_S = 10.0  # what a part may still take when its cluster is closed
+_GRACE_S = 10.0  # time that a part may still take when its cluster is closed
 _ALL = 1 << 62  # a round after all rounds
 _Order = tuple[int, float, tuple[Work, Any], tuple[Task, ...]]  # round, start, work and state, tasks
 
@@ -55,7 +55,7 @@ class ThreadWorker(LaneWorker):
         return _ALL if self.killed else self._cluster.over
 
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the current round needs no more work."""
         return self._cluster.stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:
@@ -97,7 +97,7 @@ class ThreadCluster(RealTime, Inside):
         self.workers = len(self._paces)
         self.over = 0
         self.stopped: dict[int, int] = {}  # the round in which a slot was last recovered
-        # not a SimpleQueue, which may wait for ever where it is to wait for a moment (CPython 3.11)
+        # not a SimpleQueue, whose wait with a timeout may last for ever (CPython 3.11)
         self.reports: Queue[Report | None] = Queue()
         self._threads: dict[int, ThreadWorker] = {}
         self._places = Places(self.workers)
@@ -156,7 +156,7 @@ class ThreadCluster(RealTime, Inside):
         self.reports.put(None)
 
     def close(self) -> None:
-        """Let all threads end, and wait for them."""
+        """Stop all threads, and wait for them."""
         if self._closed:
             return
         self._closed = True
@@ -166,4 +166,4 @@ class ThreadCluster(RealTime, Inside):
         for worker in self._threads.values():
             worker.thread.join(_GRACE_S)
             if worker.thread.is_alive():
-                log.warning("%s is still at a part that does not end; it is left to itself", worker.thread.name)
+                log.warning("%s still computes a part that does not end; it is abandoned", worker.thread.name)

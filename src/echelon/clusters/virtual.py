@@ -1,7 +1,7 @@
-"""Workers in virtual time: the user's functions are computed, what they take is drawn; a hundred machines on one.
+"""Workers in virtual time: the user's functions are computed, their times are drawn; a hundred machines on one.
 
-Everything that happens is an entry of one heap, ordered by time and then by when it was entered, so that a run is one
-thing, whatever the machine. Time passes only while somebody polls. Faults come from a seed of their own (`faults`).
+Everything that happens is an entry of one heap, ordered by time and then by when it was entered, so that a run is the
+same on every machine. Time passes only during `poll`. Faults come from a seed of their own (`faults`).
 """
 
 from collections import deque
@@ -48,7 +48,7 @@ class VirtualCluster(Inside):
     """
 
     virtual, fixed = True, False
-    stuck_s = 10.0  # real seconds after which a cluster in which nothing can happen any more says so
+    stuck_s = 10.0  # real seconds after which a cluster in which nothing more can happen says so
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class VirtualCluster(Inside):
     ) -> None:
         super().__init__()
         if paces is not None and (workers is not None or emulate is not None):
-            raise ArgumentError("workers, emulate: not allowed beside paces, which say both")
+            raise ArgumentError("workers, emulate: not allowed together with paces, which set both")
         self._paces = _paces(workers, emulate, seed) if paces is None else list(paces)
         self._costs = Costs() if emulate is None else emulate.costs
         self._faults = faults
         self.workers = len(self._paces)
-        self.lent: dict[int, list[NumberArray]] = {}  # memory of messages that was not given back
+        self.lent: dict[int, list[NumberArray]] = {}  # memory of messages not given back yet
         self.time = 0.0
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._entered = self._sent = 0
         self._reports: list[Report] = []
         self._bell = Event()
         self._places = Places(self.workers)
-        self._at: list[VirtualWorker | None] = [None] * self.workers  # who is at which place
+        self._at: list[VirtualWorker | None] = [None] * self.workers  # the worker at each place
         self._numbers: dict[int, VirtualWorker] = {}
         self._start = 0.0  # of the round whose state was broadcast
         self._open = self._purged = 0  # the last round that has tasks, and the last that was purged
@@ -97,7 +97,7 @@ class VirtualCluster(Inside):
         heappush(self._heap, (max(time, self.time), self._entered, happen))
 
     def _called(self) -> None:
-        """Let the master die, if that is its fate."""
+        """Count a call, and kill the master when its calls are used up."""
         if self._doom is not None:
             self._doom -= 1
             if self._doom < 0:
@@ -105,7 +105,7 @@ class VirtualCluster(Inside):
                 raise MasterKilled
 
     def poll(self, timeout_s: float | None) -> list[Report]:
-        """Return what happens next, if it does in this time."""
+        """Return what happens next within this time, if anything."""
         self._called()
         end = float("inf") if timeout_s is None else self.time + timeout_s
         if timeout_s:
@@ -169,7 +169,7 @@ class VirtualCluster(Inside):
             self._pass(worker, partial(worker.end_slot, round, slot))
 
     def _pass(self, worker: VirtualWorker, arrive: Callable[[], None]) -> None:
-        """Let something pass between the master and a worker, in either direction, if faults let it."""
+        """Pass something between the master and a worker, in either direction, if faults allow it."""
         if worker.cut:
             return
         for added in self._faults.copies() if self._faults else (0.0,):
@@ -186,7 +186,7 @@ class VirtualCluster(Inside):
         return self._costs.message + nbytes / self._costs.bandwidth
 
     def send(self, worker: VirtualWorker, *message: Any) -> None:
-        """Let the message of a row arrive, once or as often as faults let it."""
+        """Deliver the message of a row, once or as often as faults have it."""
         self._pass(worker, partial(self._arrive, worker.number, worker.round, *message))
 
     def _arrive(
@@ -199,7 +199,7 @@ class VirtualCluster(Inside):
         self._reports.append(Message(number, round, slot, row, seconds, form, segments, self._sent))
 
     def report(self, worker: VirtualWorker, error: str) -> None:
-        """Let the news of a task that raised arrive."""
+        """Deliver the report of a task that raised."""
         self._pass(worker, partial(self._reports.append, Trouble(worker.number, worker.round, error)))
 
     def release(self, message: Message) -> None:
@@ -230,7 +230,7 @@ class VirtualCluster(Inside):
         self._reports.append(Up(worker.number, worker.place))
 
     def _lose(self, worker: VirtualWorker, reason: str, at: tuple[int, int, int] | None = None) -> None:
-        """Let the master hear of a death, and the place be filled again when its back-off is over."""
+        """Report a death to the master, and fill the place again after its back-off."""
         self._tell_loss(worker, reason, at)
         self._places.died(worker.number, worker.place, up=worker.up, now=self.time, reason=reason)
         self.at(self._places.next_due() or self.time, self._refill)
@@ -244,12 +244,12 @@ class VirtualCluster(Inside):
             self._reports.append(Down(worker.number, worker.place, reason, at))
 
     def die(self, worker: VirtualWorker) -> None:
-        """Let a worker die here and now."""
+        """Kill a worker now."""
         if worker.alive:
             self._lose(worker, "killed", worker.die())
 
     def kill(self, worker: int) -> None:
-        """Let a worker die, as an accident would: for tests of what happens then."""
+        """Kill a worker, as an accident would; for tests."""
         self._killed.append(worker)
         self.wake()
 
@@ -261,7 +261,7 @@ class VirtualCluster(Inside):
         return True
 
     def close(self) -> None:
-        """Let everything end; a second time does nothing."""
+        """End everything; a second call does nothing."""
         self._heap, self._reports, self._numbers, self._shelf, self.lent = [], [], {}, Shelf(), {}
 
     # incidents

@@ -1,4 +1,4 @@
-"""A worker in virtual time: it runs the lane that every worker runs, but nobody waits for its rows."""
+"""A worker in virtual time: it runs the lane that every worker runs, without waiting for its rows."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,8 +19,8 @@ Order = tuple[int, float, int, tuple[Work, Any], tuple[Task, ...]]  # round, sta
 class VirtualWorker(LaneWorker):
     """A worker whose lane is computed row by row, each when it is due.
 
-    up, alive, cut, hung: whether it is there, was not killed, is out of reach, takes no part for now.
-    task: the one that it is at, which took it `seconds`.
+    up, alive, cut, hung: whether it has come up, was not killed, is out of reach, is paused.
+    task: the current one, which took `seconds`.
     """
 
     keeps = True
@@ -37,18 +37,18 @@ class VirtualWorker(LaneWorker):
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self._known: set[int] = set()  # keys of work that it loaded
         self._waiting: list[Callable[[], None]] = []  # what came while it was stopped
-        self._turn = 0  # what was to happen in an earlier one is void
+        self._turn = 0  # events of an earlier turn are void
 
     def over(self) -> int:
         """Return the last round that needs no work."""
         return self._over
 
     def stopped(self, slot: int) -> bool:
-        """Return whether a slot of the round at hand needs no more work."""
+        """Return whether a slot of the current round needs no more work."""
         return self._stopped.get(slot) == self.round
 
     def take(self, timeout_s: float | None) -> None:
-        """Never asked: orders come when they come."""
+        """Never called: orders arrive as events."""
         raise AssertionError("a virtual worker waits for nothing")
 
     def _awake(self, happen: Callable[[], None]) -> bool:
@@ -89,7 +89,7 @@ class VirtualWorker(LaneWorker):
                 self._halt()
 
     def end_slot(self, round: int, slot: int) -> None:
-        """Drop what is left of a slot, also the task at hand."""
+        """Drop what is left of a slot, including the current task."""
         if not self._awake(partial(self.end_slot, round, slot)):
             return
         self._stopped[slot] = round
@@ -104,7 +104,7 @@ class VirtualWorker(LaneWorker):
         self._halt()
 
     def die(self) -> tuple[int, int, int] | None:
-        """Do nothing any more; return what it was at."""
+        """Stop for good; return what it was computing."""
         self.alive = False
         task = self.task
         self._halt()
@@ -115,7 +115,7 @@ class VirtualWorker(LaneWorker):
         self._turn += 1
 
     def _next(self) -> None:
-        """Begin the next task, unless it is at one."""
+        """Begin the next task, unless one is under way."""
         if self.task is None:
             self.task = self.next_task()
             if self.task is not None:
@@ -123,7 +123,7 @@ class VirtualWorker(LaneWorker):
                 self._cluster.at(due, partial(self._computed, self._turn))
 
     def _computed(self, turn: int) -> None:
-        """Compute the task at hand, whose time is over, and send it."""
+        """Compute the current task, whose time is over, and send it."""
         if not self._awake(partial(self._computed, turn)) or turn != self._turn or self.task is None:
             return
         found = self.compute(self.task)

@@ -25,7 +25,7 @@ _ONE_DESCRIPTOR = socket.CMSG_SPACE(struct.calcsize("i"))
 def serve(
     place: int, pace: Pace | None, socket_fd: int, arena_fd: int, board_fd: int, state_fd: int, places: int
 ) -> None:
-    """Work until the master says that it is enough, or is gone."""
+    """Work until the master says to stop, or is gone."""
     worker = ProcessWorker(
         place,
         pace,

@@ -1,7 +1,7 @@
 """What a job is to the stream, whatever it computes: a code, work for the workers, and steps on the master.
 
 Rounds of an iterative job are all alike; a `RoundJob` plans each from what came of those before. To the driver both are
-one thing: `open` a round, `request` what its parts are computed from, `advance` with what came.
+the same: `open` a round, `request` what its parts are computed from, `advance` with what came.
 """
 
 from abc import ABC, abstractmethod
@@ -23,17 +23,17 @@ from echelon.schemes import CodedPlan
 class IterativeJob(ABC):
     """An iterative computation that is submitted to a stream.
 
-    iterations: how many, at most where `until` is given as well.
+    iterations: how many; at most, where `until` is given as well.
     until: called with the state after each step; ends the job when it says True.
     name: what it is called in deliveries and progress.
     tolerance: error of a recovered iteration that is accepted, relative to its terms; a noisier one waits for another
-        row. By default half of the digits of the numbers at hand.
+        row. By default half of the digits of the numbers used.
 
     A subclass sets `parts`: they and the redundancy determine its code, unless it has one of its own (`own_code`), or
     brings a `plan` with codes; `lend` then says whether workers of slots that are recovered may help those that lag. A
     job whose code recovers many values, and not one sum, is `stacked`; one that wants what each slot gives, and not
     their sum, is `by_slot`.
-    `move_cost` is what a part that is new to a worker costs it, in parts. `ahead` says whether idle workers may do its
+    `move_cost` is the cost, in parts, of a part that is new to a worker. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
     `message_bytes` is the size of a message, where it is known before one comes.
@@ -68,17 +68,17 @@ class IterativeJob(ABC):
 
     @abstractmethod
     def code(self, redundancy: float, rng: Generator) -> Code:
-        """Return the code that protects an iteration, with about so many rows for each that is needed."""
+        """Return the code that protects an iteration, with about `redundancy` rows per needed one."""
 
     @property
     def code_key(self) -> Hashable:
-        """What jobs have in common that have one code, at the same redundancy: all that `code` depends on."""
+        """Equal for jobs that share a code at the same redundancy: all that `code` depends on."""
         return type(self), self.parts, self.own_code
 
     def use_code(self, code: OwnCode) -> None:
-        """Protect iterations by a code of one's own; its rows are still shared out by the workers' speeds."""
+        """Protect iterations by the caller's own code; its rows are still shared out by the workers' speeds."""
         if self.plan is not None or self.by_slot:
-            raise ArgumentError("code: not allowed beside a plan, which has codes")
+            raise ArgumentError("code: not allowed together with a plan, which has codes")
         self.own_code = checked_choice(code)
 
     @abstractmethod
@@ -94,7 +94,7 @@ class IterativeJob(ABC):
         """Return the next state from what was recovered: the sum, all values along a first axis, or a list by slot."""
 
     def open(self, cluster: Cluster) -> Plan | None:
-        """Return the plan of the next round, with a lane for every place, and load what it needs; None: any will do."""
+        """Return the plan of the next round, with one lane per place, and load what it needs; None: any will do."""
         return None
 
     def held(self, slot: int) -> Sequence[int]:
@@ -112,7 +112,7 @@ class IterativeJob(ABC):
     ) -> tuple[Any, bool | None]:
         """Return the state after a round, the job's iteration-th, and whether that was the last one.
 
-        None: nobody knows yet, and `decide` will be told; it may be called from any thread.
+        None: not known yet; `decide` is called later, from any thread.
         """
         after = self.step(state, self.recovered(collected))
         if after is None and state is not None:
@@ -120,7 +120,7 @@ class IterativeJob(ABC):
         return after, self.finished(after, iteration)
 
     def finished(self, state: Any, iteration: int) -> bool:
-        """Return whether the job has ended after so many iterations."""
+        """Return whether the job has ended after this many iterations."""
         if self.iterations is not None and iteration >= self.iterations:
             return True
         return self.until is not None and bool(self.until(state))
@@ -142,11 +142,11 @@ class RoundJob(IterativeJob):
 
     @abstractmethod
     def open(self, cluster: Cluster) -> Plan:
-        """Return the plan of the next round, with a lane for every place, and load what it needs."""
+        """Return the plan of the next round, with one lane per place, and load what it needs."""
 
     @abstractmethod
     def close(self, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
-        """Take in what came of a round; return whether it was the last, or None where `decide` will be told."""
+        """Use what came of a round; return whether it was the last, or None where `decide` is called later."""
 
     def advance(
         self, state: Any, iteration: int, collected: Collected, decide: Callable[[bool], None]
@@ -155,12 +155,12 @@ class RoundJob(IterativeJob):
         return state, self.close(collected, decide)
 
     def step(self, state: Any, recovered: Any) -> Any:
-        """Never asked: `close` takes what came."""
+        """Never called: `close` takes what came."""
         raise AssertionError("a job of rounds takes no steps")
 
 
 def checked_function(name: str, value: Any) -> Any:
-    """Return a function, or refuse what is none."""
+    """Return a function, or refuse anything else."""
     if not callable(value):
         raise ArgumentError(f"{name}: {value!r} is not allowed; must be a function")
     return value

@@ -18,12 +18,12 @@ from echelon.schemes.block_coordinate import BlockPlan
 class BlockJob(IterativeJob):
     """A job whose iteration is ``state = update(state, gradient)``, with a gradient that is recovered block by block.
 
-    plan: the blocks and their redundancy, from `echelon.schemes.block_coordinate`, with a lane for every worker of the
+    plan: the blocks and their redundancy, from `echelon.schemes.block_coordinate`, with one lane per worker of the
         stream; there must be as many chunks as workers.
     partial: ``partial(prepared, chunk, coordinates)`` returns the derivative by some coordinates, a slice, summed over
         a chunk; runs on the workers.
     prepare: ``prepare(state, chunk)`` returns what all blocks of a chunk share, such as the residuals of a linear
-        model; computed once a round and chunk. Without it, `partial` gets the state.
+        model; computed once per round and chunk. Without it, `partial` gets the state.
     update: runs on the master, with the whole gradient.
 
     Messages of the first blocks leave a worker while it computes the later ones.
@@ -61,10 +61,10 @@ class BlockJob(IterativeJob):
         self._chunks = Chunks(chunks, load, None if load is None else len(plan.lanes))
         self.parts = len(self._chunks)
         if self.parts != len(plan.lanes):
-            raise ArgumentError(f"chunks: {self.parts} are not allowed; must be {len(plan.lanes)}, as many as workers")
+            raise ArgumentError(f"chunks: {self.parts} are not allowed; must be {len(plan.lanes)}, one per worker")
 
     def code(self, redundancy: float, rng: Generator) -> Code:
-        """Never asked: the plan has the codes."""
+        """Never called: the plan has the codes."""
         raise AssertionError("a block job brings its own codes")
 
     def work(self, codes: Sequence[Code]) -> "BlockWork":
@@ -81,14 +81,14 @@ class BlockJob(IterativeJob):
 
 
 class RoundState:
-    """A state, and what was prepared from it: of one round, and on one worker unless workers are threads."""
+    """A state, and what was prepared from it: for one round, and one worker unless workers are threads."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
         self._prepared: dict[int, Any] = {}
 
     def prepared(self, number: int, chunk: Any, prepare: Callable[[Any, Any], Any]) -> Any:
-        """Return what is prepared for a chunk; threads that ask at once may both compute it, to the same end."""
+        """Return what is prepared for a chunk; threads that ask at once may both compute it, with the same result."""
         if number not in self._prepared:
             self._prepared[number] = prepare(self._state, chunk)
         return self._prepared[number]

@@ -1,4 +1,4 @@
-"""The data of a job, cut into chunks: given as they are, or loaded on the worker that needs one."""
+"""The data of a job, cut into chunks: given as they are, or loaded on the worker that needs them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ class Chunks:
         self, chunks: Sequence[Any] | None, load: Callable[[int], Any] | None, parts: int | None
     ) -> None:  # fmt: skip
         if (chunks is None) == (load is None):
-            raise ArgumentError("chunks, load: one of them must be given, and not both")
+            raise ArgumentError("chunks, load: one of them must be given, not both")
         self._load = None if load is None else checked_function("load", load)
         self._held: dict[int, Any] = {}
         if chunks is None:
@@ -30,7 +30,7 @@ class Chunks:
         if isinstance(chunks, str | bytes | dict | set) or not hasattr(chunks, "__len__"):
             raise ArgumentError(f"chunks: {type(chunks).__name__} is not allowed; must be a list of chunks")
         if parts is not None:
-            raise ArgumentError(f"parts: {parts!r} is not allowed beside chunks; their number is len(chunks)")
+            raise ArgumentError(f"parts: {parts!r} is not allowed together with chunks; their number is len(chunks)")
         self._count = checks.whole("chunks: their number", len(chunks), least=1, most=MOST_CHUNKS)
         self._held = dict(enumerate(chunks))
 

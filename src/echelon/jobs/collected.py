@@ -14,7 +14,7 @@ from echelon.codes import Weights, combine, relative
 class Collected:
     """Messages of a round, by slot and row, and weights of the slots that are recovered.
 
-    relative_to_result: the error to expect of what was added up so far, relative to the largest number of it; 0 where
+    relative_to_result: the error to expect of what was added up so far, relative to its largest number; 0 where
         nothing was.
     """
 
@@ -23,7 +23,7 @@ class Collected:
         self.relative_to_result = 0.0
 
     def take(self) -> dict[tuple[int, int], Message]:
-        """Return the messages, whose memory the caller gives back from here on."""
+        """Return the messages, whose memory the caller must give back."""
         taken, self.messages = self.messages, {}
         return taken
 

@@ -1,4 +1,4 @@
-"""Jobs that only take time: for studies of rounds in virtual time, where nobody looks at numbers."""
+"""Jobs that only take time: for studies of rounds in virtual time, where numbers do not matter."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ class HollowJob(IterativeJob):
         self.plan, self.parts, self.lend = plan, plan.parts, lend
 
     def code(self, redundancy: float, rng: Generator) -> Code:
-        """Never asked: the plan has codes."""
+        """Never called: the plan has codes."""
         raise AssertionError("a hollow job has a plan")
 
     def work(self, codes: Sequence[Code]) -> "HollowWork":
@@ -48,7 +48,7 @@ class HollowJob(IterativeJob):
         return None, self.finished(None, iteration)
 
     def step(self, state: Any, recovered: Any) -> Any:
-        """Never asked: nothing is recovered."""
+        """Never called: nothing is recovered."""
         raise AssertionError("a hollow job takes no steps")
 
 

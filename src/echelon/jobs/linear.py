@@ -21,18 +21,18 @@ _AT_ONCE = 1 << 22  # numbers of a file that are held in memory
 class LinearJob(IterativeJob):
     """A job whose iteration is ``state = update(state, matrix @ vector(state))``.
 
-    matrix: two-dimensional, real, float32 or float64 (other numbers become so); products are formed in its precision.
-        It is cut into `parts` blocks of rows, which a systematic MDS code protects: encoded once,
-        before the first iteration, and any `parts` of the coded blocks are enough for the product. Workers map the file
-        of a memory-mapped one. A sparse matrix of SciPy needs a `plan` without parity, which would be dense.
+    matrix: two-dimensional, real, float32 or float64 (other numbers are converted); products are formed in its
+        precision. It is cut into `parts` blocks of rows, which a systematic MDS code protects: encoded once, before the
+        first iteration, and any `parts` of the coded blocks are enough for the product. Workers map the file of a
+        memory-mapped one. A sparse matrix of SciPy needs a `plan` without parity, which would be dense.
     vector: what is multiplied, a vector or a matrix of columns; the state itself unless given. Runs on the master, as
         `update` does.
-    code: a code of one's own over the blocks, whose first rows are the blocks: a `Code`; a name of `codes.CODES` with
+    code: your own code over the blocks, whose first rows are the blocks: a `Code`; a name of `codes.CODES` with
         arguments, such as "mds:parity=circle", which the redundancy completes; or ``code(parts)``. Workers still get
         rows by their speeds.
     plan: how the product is protected instead, and which worker computes what: one slot whose first rows are the
-        blocks, such as `echelon.schemes.backups`, with a lane for every worker of the stream. The stream's redundancy
-        and split play no part then.
+        blocks, such as `echelon.schemes.backups`, with one lane per worker of the stream. The stream's redundancy
+        and split are then not used.
 
     >>> job = LinearJob(matrix=np.eye(4), parts=2, state=np.ones(4), update=lambda old, new: new, iterations=3)
     >>> job.code(1.5, np.random.default_rng(1)).rows
@@ -104,7 +104,7 @@ class LinearJob(IterativeJob):
 
 
 def _is_sparse(matrix: Any) -> bool:
-    return hasattr(matrix, "tocsr")  # SciPy's own check would have every worker import all of its sparse matrices
+    return hasattr(matrix, "tocsr")  # SciPy's own check would make every worker import all of its sparse matrices
 
 
 def _checked_sparse(matrix: Any) -> Any:
@@ -124,7 +124,7 @@ def _checked_dense(matrix: Any) -> Any:
     lines = matrix if matrix.flags.c_contiguous else matrix.T
     step = max(1, _AT_ONCE // lines.shape[1])
     if not all(np.isfinite(lines[at : at + step]).all() for at in range(0, len(lines), step)):
-        raise ArgumentError("matrix: must be finite everywhere; parity would spread what is not")
+        raise ArgumentError("matrix: must be finite everywhere; parity would spread inf and nan")
     return matrix
 
 
@@ -147,10 +147,10 @@ def _checked_plan(plan: CodedPlan, parts: int, *, parity: bool) -> CodedPlan:
 
 
 class DenseBlocks:
-    """Blocks of rows, by number: views of the matrix, then those that its rows do not fill, and parity."""
+    """Blocks of rows, by number: views of the matrix, then blocks that its rows do not fill, and parity."""
 
     def __init__(self, matrix: Any, height: int, code: Code) -> None:
-        # who has no room for a matrix but in its file must not be made to copy it, even if columns are slower to read
+        # a matrix that only fits in its file must not be copied, even if columns are slower to read
         in_file = isinstance(matrix, np.memmap) and matrix.flags.f_contiguous
         self._matrix = matrix if in_file else np.asanyarray(matrix, order="C")
         self._height, self._whole = height, matrix.shape[0] // height

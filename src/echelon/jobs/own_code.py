@@ -1,4 +1,4 @@
-"""A code of one's own for a job: the code itself, a registered one by its name, or a function that makes it."""
+"""The caller's own code for a job: the code itself, a registered one by its name, or a function that makes it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ OwnCode = Code | str | Callable[[int], Code]
 
 
 def checked_choice(code: Any) -> OwnCode:
-    """Return a choice of a code, or refuse what is none."""
+    """Return a choice of a code, or refuse anything else."""
     if isinstance(code, str):
         spec = Spec.read("code", code, CODES)
         spec.values(CODES[spec.name])

@@ -23,7 +23,7 @@ class SumJob(IterativeJob):
     """A job whose iteration is ``state = update(state, sum of partial(state, chunk) over all chunks)``.
 
     partial: runs on the workers; returns an array, or dicts, lists and tuples of arrays; shapes must not depend on the
-        chunk, and what it is given must not be changed. Whole numbers come back as float64, with rounding.
+        chunk, and it must not change its arguments. Whole numbers come back as float64, with rounding.
     update: runs on the master.
     chunks: the data, cut into pieces of about equal work; arrays reach the workers once, through shared memory, and
         memory-mapped ones through their file. Or `load` and `parts`: then chunk i is ``load(i)``, called on a worker
@@ -35,18 +35,18 @@ class SumJob(IterativeJob):
     to none.
 
     weighted: ``weighted(state, chunks, coefficients)``, the weighted sum of `partial` over some chunks, where that is
-        cheaper at once than chunk by chunk; asked for rows whose chunks the worker needs for no other row.
-    code: a code of one's own for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
+        cheaper at once than chunk by chunk; used for rows whose chunks the worker needs for no other row.
+    code: your own code for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
         arguments, such as "fractional_repetition:load=3", which the redundancy completes; or ``code(parts)``. Workers
-        still get consecutive rows by their speeds, as many as suits them best just now; the first row of a worker costs
+        still get consecutive rows by their speeds, as many as suit them best just now; the first row of a worker costs
         all of its chunks, a further one those that the row before it did not need.
     plan: how the sum is protected instead, and which worker computes what: a plan with codes from `echelon.schemes`
-        (multi_message, gradient_coding, …), with a lane for every worker of the stream. The stream's redundancy and
-        split play no part then.
+        (multi_message, gradient_coding, …), with one lane per worker of the stream. The stream's redundancy and
+        split are then not used.
     lend: whether workers whose slot is recovered may repeat work of slots that lag, where that looks like a gain.
     messages: "bfloat16" halves what is sent of float32 results (others are refused): each row is rounded to 8 bits of
-        precision, which puts it off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the
-        default tolerance is 2^-4 then. None sends rows as they are.
+        precision, off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the default
+        tolerance is then 2^-4. None sends rows as they are.
 
     >>> job = SumJob(partial=lambda w, x: x * w, update=lambda w, total: total / 6.0, state=1.0,
     ...              chunks=[1.0, 2.0, 3.0], iterations=4)

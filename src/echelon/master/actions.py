@@ -1,4 +1,4 @@
-"""What the master wants done. A driver carries out actions in the order given, and answers some of them by events."""
+"""What the master wants done. A driver carries out actions in the order given, and answers some of them with events."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +18,7 @@ class Outcome(Enum):
 class Replan:
     """A round of a job is about to open on these workers; answer with `Planned` (the old plan will do).
 
-    following: the job that comes after it, whose first round workers may do ahead that have nothing else to do.
+    following: the job after it, whose first round idle workers may do ahead.
     """
 
     job: int
@@ -38,7 +38,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """A slot has rows enough: find weights for these rows; answer with `Recovered` or `Refused`."""
+    """A slot has enough rows: find weights for these rows; answer with `Recovered` or `Refused`."""
 
     round: int
     slot: int
@@ -47,17 +47,17 @@ class Recover:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """The round is over: whoever still computes for it may stop."""
+    """The round is over: workers still computing for it may stop."""
 
     round: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A slot is recovered while others are not: whoever still computes for it may stop.
+    """A slot is recovered while others are not: workers still computing for it may stop.
 
     Slots that share planned lanes with others are never stopped: such lanes go on as they were planned. Slot `AHEAD`
-    stands for all of the next job's: they are stopped when the round needs all hands.
+    stands for all of the next job's: they are stopped when the round needs all workers.
     """
 
     round: int
@@ -66,7 +66,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The round has all it must have: let the job take its step; answer with `Updated` or `Failed`."""
+    """The round has all it needs: let the job take its step; answer with `Updated` or `Failed`."""
 
     job: int
     round: int
@@ -83,7 +83,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Send `Alarm` with the same round and attempt at this time; a later timer takes the place of an earlier one."""
+    """Send `Alarm` with the same round and attempt at this time; a later timer replaces an earlier one."""
 
     at: float
     round: int

@@ -1,7 +1,7 @@
-"""The first round of the job that follows, done ahead by workers that have nothing else to do.
+"""The first round of the job that follows, done ahead by idle workers.
 
-Its tasks are part of the round at hand, as slots from `AHEAD` on, and end with it. What of them came is the
-driver's to keep: it says so when the round after is planned, and when the job's own turn comes.
+Its tasks are part of the current round, as slots from `AHEAD` on, and end with it. The driver keeps what came of them:
+it says so when the round after is planned, and when the job's own turn comes.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from echelon.plan import AHEAD, Task
 
 
 class Ahead:
-    """What idle workers do in one round for the job that `planned` tells of.
+    """What idle workers do in one round for the job in `planned`.
 
-    Where a row costs the same whatever its worker did before, they take one row at a time, of the lane of which the
-    largest share is left: so what is left takes all workers about as long when the job's turn comes. Else everybody
-    does his own lane.
+    Where a row costs the same whatever its worker did before, they take one row at a time, of the lane with the largest
+    share left: so what is left takes all workers about as long when the job's turn comes. Otherwise each worker does
+    its own lane.
     """
 
     def __init__(self, round: int, planned: PlannedAhead) -> None:
@@ -35,11 +35,11 @@ class Ahead:
         )
 
     def busy(self, worker: int) -> bool:
-        """Return whether a worker is at it."""
+        """Return whether a worker is working on it."""
         return self._collection.busy[worker] > 0
 
     def give(self, idle: Iterable[int]) -> list[Assign]:
-        """Return what these workers get to do: of the lanes, and after them what the pool has for them."""
+        """Return what these workers are to do: tasks of the lanes, and then of the pool."""
         collection, given = self._collection, list[Assign]()
         for worker in idle:
             if all(collection.ready) or self.busy(worker):
@@ -61,13 +61,13 @@ class Ahead:
         return Task(slot=AHEAD + task.slot, row=task.row, cost=task.cost)
 
     def receive(self, worker: int, slot: int, row: int, now: float) -> None:
-        """Take in a row, by the number that its slot has in the round."""
+        """Note a row, by the number that its slot has in the round."""
         if self._collection.knows(slot - AHEAD, row):
             self._collection.busy[worker] -= 1
             self._collection.receive(slot - AHEAD, row, now)
 
     def lose(self, worker: int) -> bool:
-        """Forget a worker; return whether it was at it."""
+        """Forget a worker; return whether it was working on it."""
         at_it = self.busy(worker)
         self._lanes.pop(worker, None)
         self._collection.lose(worker, None)

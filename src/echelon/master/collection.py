@@ -10,16 +10,16 @@ from echelon.master.actions import Assign
 from echelon.plan import Plan, Task
 from echelon.schemes.coded_plan import lane_tasks
 
-KILLS = 20  # workers that one row may take with it before its job is given up
+KILLS = 20  # workers that one row may kill before its job is given up
 
 
 class Collection:
-    """The rows of one round. Nothing here knows of jobs.
+    """The rows of one round. It knows nothing of jobs.
 
     start: when the round began. rule: when it ends, where that is not when every slot is recovered.
-    came: rows that were there before. ready: which slots have rows enough.
-    sent: parts that a worker's messages took it, and when the last of them came.
-    given: who was given a row, and at what cost, each time that it was given out.
+    came: rows that were there before. ready: which slots have enough rows.
+    sent: how many parts a worker's messages took, and when the last of them came.
+    given: the worker and the cost of a row, each time that it was given out.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class Collection:
         self.recovered = [False] * len(plan.slots)
         self.refused = [False] * len(plan.slots)
         self.received: set[Row] = set()
-        # lanes as they stand: what a worker has still to send, in order
+        # lanes as they stand: what a worker still has to send, in order
         self.pending: dict[int, dict[Row, Task]] = {}
         self.given: dict[Row, list[tuple[int, float]]] = {}
         self.kills: Counter[Row] = Counter()
         self.pool: deque[tuple[Task, ...]] = deque(() if plan.pool is None else plan.pool.batches)
-        self.busy: Counter[int] = Counter()  # messages that a worker has still to send, needed or not
+        self.busy: Counter[int] = Counter()  # messages that a worker still has to send, needed or not
         self.ready = [False] * len(plan.slots)
         for slot, row in came:
             self.receive(slot, row, start)
@@ -66,7 +66,7 @@ class Collection:
         return Assign(worker, self.round, listed)
 
     def pull(self, workers: Iterable[int]) -> list[Assign]:
-        """Give each of these workers that is nearly done the next batch of the pool that it can do something for."""
+        """Give each of these workers that is nearly done the next batch of the pool that it can work on."""
         given: list[Assign] = []
         if self.pool:
             assert self.plan.pool is not None
@@ -79,7 +79,7 @@ class Collection:
         return given
 
     def _next_batch(self, held: dict[Row, Task]) -> list[Task]:
-        """Take a batch out of the pool; those of which nothing is needed any more are dropped on the way."""
+        """Take a batch out of the pool; batches no longer needed are dropped on the way."""
         passed: list[tuple[Task, ...]] = []
         found: list[Task] = []
         while self.pool and not found:
@@ -90,19 +90,19 @@ class Collection:
             )
             found = [task for task in batch if (task.slot, task.row) not in held]
             if batch and not found:
-                passed.append(batch)  # it is for somebody else
+                passed.append(batch)  # it is for another worker
         self.pool.extendleft(reversed(passed))
         return found
 
     def receive(self, slot: int, row: int, now: float) -> bool:
-        """Take in a row; return whether it is new and its slot, not recovered before, can be now."""
+        """Note a row; return whether it is new and its slot, not recovered before, can be now."""
         at = (slot, row)
         if at in self.received:
             return False
         self.received.add(at)
         if self.rule is not None:
             self.rule.arrived(at, now)
-        self.refused[slot] = False  # this may be the row that was waited for
+        self.refused[slot] = False  # this may be the awaited row
         for worker, _ in self.given.get(at, ()):
             lane = self.pending.get(worker)
             if lane is not None:  # it may be lost by now
@@ -111,19 +111,19 @@ class Collection:
         return self.ready[slot] and not self.recovered[slot]
 
     def progress(self, worker: int, slot: int, row: int, now: float) -> None:
-        """Take note of how far a worker is, when the message of a row comes from it, needed or not."""
+        """Note how far a worker is, when its message of a row comes, needed or not."""
         costs = [cost for holder, cost in self.given.get((slot, row), ()) if holder == worker]
         if costs:
             self.sent[worker] = self.sent.get(worker, (0.0, 0.0))[0] + costs[-1], now
 
     def over(self) -> bool:
-        """Return whether the round has what it must have, and nothing is left to wait for."""
+        """Return whether the round has what it needs, and nothing is left to wait for."""
         if self.rule is None:
             return all(self.recovered)
         return self.rule.over(self.recovered, (at for lane in self.pending.values() for at in lane))
 
     def settle(self, slot: int, now: float) -> bool:
-        """Take note that a slot is recovered; return whether some still work on it and may stop.
+        """Note that a slot is recovered; return whether workers still work on it and may stop.
 
         Lanes that were planned to serve several slots go on as they were planned, and all do where the ending says so.
         """
@@ -140,7 +140,7 @@ class Collection:
         return working
 
     def lose(self, worker: int, at: tuple[int, int, int] | None) -> bool:
-        """Forget a worker's lane; return whether the row that it was at has now taken too many workers with it."""
+        """Forget a worker's lane; return whether the row that it computed has now killed too many workers."""
         self.pending.pop(worker, None)
         if at is None or at[0] != self.round or at[1:] in self.received:
             return False
@@ -153,9 +153,9 @@ class Collection:
         return self._lacking(held | self._pooled())
 
     def overdue(self) -> list[Task]:
-        """Return tasks enough to recover every slot, with the pool, if nothing that is on its way should ever come.
+        """Return enough tasks to recover every slot, with the pool, if nothing that is on its way ever comes.
 
-        Nobody is taken to be busy any more: a worker whose message was lost may take the next batch.
+        No worker counts as busy any more: a worker whose message was lost may take the next batch.
         """
         self.busy.clear()
         return self._lacking(self._pooled())
@@ -173,14 +173,14 @@ class Collection:
             trial = self.trackers[slot].copy()
             coming = [at for at in held if at[0] == slot and at not in self.received]
             if self.refused[slot]:
-                # the rows that came would do but for noise: any further one is what is waited for
+                # the rows that came would do but for noise: the round waits for any further one
                 enough = bool(coming)
             else:
                 enough = self.ready[slot] or any(trial.add(row) for _, row in coming)
             if enough:
                 continue
             rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
-            # those tried least first, so that a row which never comes is not tried for ever
+            # the least tried first, so that a row that never comes is not tried for ever
             for at in sorted(rest, key=lambda at: (len(self.given.get(at, ())), at[1])):
                 wanted.append(self._task(at))
                 if trial.add(at[1]) or self.refused[slot]:
@@ -200,7 +200,7 @@ class Collection:
         return [(slot, row) for row in range(self.plan.slots[slot].rows) if row not in known]
 
     def rest(self, lane: Sequence[Task]) -> Sequence[Task]:
-        """Return what of a lane has not come, at what that costs a worker which has computed nothing of it yet."""
+        """Return what of a lane has not come, at its cost for a worker that has computed nothing of it yet."""
         left = [task for task in lane if (task.slot, task.row) not in self.received] if self.received else lane
         if len(left) == len(lane):
             return lane
@@ -216,7 +216,7 @@ class Collection:
         return lane_tasks(self.codes, [range(code.parts) for code in self.codes], [(slot, row) for row in rows])
 
     def _task(self, at: Row) -> Task:
-        """Return the task of a row that stands alone, at the cost that its code says or the largest that is planned."""
+        """Return the task of a row that stands alone, at the cost that its code says or the largest planned."""
         slot, row = at
         if self.codes and not self.codes[slot].precoded:
             return Task(slot=slot, row=row, cost=float(self.codes[slot].cost(row)))
@@ -227,7 +227,7 @@ class Collection:
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
         """Give each task to the living worker with the least to do, and not to one that holds it already.
 
-        With `afresh` a worker may get what it holds once more where nobody else is left: its message may be lost.
+        With `afresh` a worker may get what it holds once more where no other is left: its message may be lost.
         """
         workers = list(alive)
         load = {worker: sum(task.cost for task in self.pending.get(worker, {}).values()) for worker in workers}
@@ -243,7 +243,7 @@ class Collection:
 
 
 def _rule(plan: Plan, start: float) -> EndRule | None:
-    """Return what says when a round is over; None where it is over when every slot is recovered."""
+    """Return the rule that says when a round is over; None where it is over when every slot is recovered."""
     if plan.ending is None:
         return None
     return plan.ending.rule([{(task.slot, task.row) for task in lane} for lane in plan.lanes], start)

@@ -45,7 +45,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAhead:
-    """The first round of the job that comes after the one in service: its plan, whose lanes are, and what of it came.
+    """The first round of the job after the one in service: its plan, the owners of its lanes, and what came of it.
 
     In the round in which it is done ahead, its slots are numbered from `AHEAD` on.
     """
@@ -63,7 +63,7 @@ class Planned:
 
     A lane may be for a worker that is not there: its rows are given to others where they are needed. With `lend`,
     workers of recovered slots may help those that lag. Rows that `came` while another job was served need not come
-    again. `ahead` is what workers do that have nothing else to do.
+    again. `ahead` is what idle workers do.
     """
 
     time: float
@@ -77,9 +77,9 @@ class Planned:
 
 
 class Received(NamedTuple):
-    """The message of one row arrived. Whose it is does not matter: every worker computes the same row alike.
+    """The message of one row arrived. Whose it is does not matter: every worker computes the same row.
 
-    The one event that comes by the thousand: a tuple, which takes a fifth of the time to make.
+    The only event that comes by the thousand: a tuple, which takes a fifth of the time to make.
     """
 
     time: float
@@ -91,7 +91,7 @@ class Received(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The answer to `Recover`: weights for the slot are at hand."""
+    """The answer to `Recover`: weights for the slot are found."""
 
     time: float
     round: int

@@ -1,7 +1,7 @@
 """Workers of recovered slots lent to slots that lag, where that is likely to end the round sooner.
 
-A worker's pace is judged from its messages of this round; one that has sent none is taken to need as long again as it
-has been silent for. A helper repeats what a slow worker has still to send, last row first, so that the two meet.
+A worker's pace is judged from its messages of this round; one that has sent none is assumed to need as long again as it
+has been silent for. A helper repeats what a slow worker still has to send, last row first, so that the two meet.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from echelon.plan import Task
 
 
 def lend(collection: Collection, alive: Iterable[int], now: float) -> list[Assign]:
-    """Return what idle workers are to repeat for others, if their first message would come in time to matter."""
+    """Return what idle workers should repeat for others, if their first message would come in time to matter."""
     workers = list(alive)
     idle = sorted((w for w in workers if not collection.pending.get(w)), key=lambda w: _pace(collection, w, now))
     due = {worker: _arrivals(collection, worker, now) for worker in workers if collection.pending.get(worker)}
@@ -24,14 +24,14 @@ def lend(collection: Collection, alive: Iterable[int], now: float) -> list[Assig
         slot, lane, end = slowest
         tasks = _backwards(collection, slot, lane)
         if now + tasks[0].cost * _pace(collection, helper, now) >= end:
-            break  # those who are left are slower still
+            break  # the others are slower still
         del due[lane]
         actions.append(collection.give(helper, tasks))
     return actions
 
 
 def _pace(collection: Collection, worker: int, now: float) -> float:
-    """Return the time a part that a worker seems to take."""
+    """Return the time per part that a worker seems to take."""
     parts, last = collection.sent.get(worker, (0.0, now))
     if parts:
         return (last - collection.start) / parts
@@ -40,7 +40,7 @@ def _pace(collection: Collection, worker: int, now: float) -> float:
 
 
 def _arrivals(collection: Collection, worker: int, now: float) -> dict[tuple[int, int], float]:
-    """Return when the rows that a worker has still to send are likely to come."""
+    """Return when the rows that a worker still has to send are likely to come."""
     pace = _pace(collection, worker, now)
     at = collection.sent.get(worker, (0.0, collection.start))[1]
     found = {}
@@ -73,5 +73,5 @@ def _slowest_lane(
 
 
 def _backwards(collection: Collection, slot: int, lane: int) -> list[Task]:
-    """Return a lane's tasks in a slot from the last one on, at what they cost in this order."""
+    """Return a lane's tasks in a slot from the last one on, at their cost in this order."""
     return collection.chained(slot, [row for of, row in collection.pending[lane] if of == slot][::-1])

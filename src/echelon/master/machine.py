@@ -5,7 +5,7 @@
       │                  │   └─────────────────── │ ────────── Updated, not finished ──┤
       └── queue empty ───┴── next job ◄───────────┴── Failed, Cancelled ── Deliver ◄───┘
 
-Jobs are served one at a time, in order of arrival, so they are delivered in that order. Workers for whom a round has
+Jobs are served one at a time, in order of arrival, so they are delivered in that order. Workers for which a round has
 nothing more may do the first round of the next job ahead, where the driver plans for that (`Ahead`). A message of an
 earlier round, a repeated one or one of an unknown row changes nothing.
 """
@@ -63,7 +63,7 @@ class Master:
     """Queue, rounds, purge, loss: see the module's picture.
 
     `patience` is how long a round may go on without a single new message before the rows that it still needs are given
-    out again; it doubles each time within a round, up to 64 times of what it was.
+    out again; it doubles each time within a round, up to 64 times the first.
 
     >>> master = Master(patience=10.0)
     >>> master.handle(Joined(0.0, 7))
@@ -85,7 +85,7 @@ class Master:
         self.ripening = False  # whether the timer is set for the end of the round
         self.lend = False
         self.ahead: Ahead | None = None  # what idle workers do in this round for the next job
-        self.barred: set[int] = set()  # jobs not to be begun ahead: they were the death of a worker
+        self.barred: set[int] = set()  # jobs not to be begun ahead: one of their rows killed a worker
         self.last_job = -1
         self._moves: dict[type, Callable[[Any], list[Action]]] = {
             Received: self._received,
@@ -102,12 +102,12 @@ class Master:
         }
 
     def handle(self, event: Event) -> list[Action]:
-        """Take in an event and return what is to be done, in order."""
+        """Handle an event and return what to do, in order."""
         actions = self._moves[type(event)](event)
         return actions if self.ahead is None else self._with_ahead(self.ahead, event, actions)
 
     def _with_ahead(self, ahead: Ahead, event: Event, actions: list[Action]) -> list[Action]:
-        """Return what is to be done, and what idle workers may do for the next job, unless the round needs them."""
+        """Return what to do, and what idle workers may do for the next job, unless the round needs them."""
         collection = self.collection
         if collection is None:
             self.ahead = None
@@ -129,7 +129,7 @@ class Master:
 
     def _submitted(self, event: Submitted) -> list[Action]:
         if event.job <= self.last_job:
-            raise IllegalEvent(f"job {event.job} came after job {self.last_job}: numbers of jobs must grow")
+            raise IllegalEvent(f"job {event.job} came after job {self.last_job}: job numbers must grow")
         self.last_job = event.job
         self.queue.append(event.job)
         return self._next_job() if self.phase is Phase.IDLE else []
@@ -201,7 +201,7 @@ class Master:
             if ready
         ]
         actions: list[Action] = []
-        if len(recover) < len(event.plan.slots):  # else there is nothing left to be done
+        if len(recover) < len(event.plan.slots):  # else there is nothing left to do
             actions += [
                 collection.give(worker, lane)
                 for worker, whole in zip(event.workers, event.plan.lanes, strict=True)
@@ -250,13 +250,13 @@ class Master:
         return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
 
     def _wait_or_end(self, collection: Collection, now: float) -> list[Action]:
-        """End a round that has all it waits for, or have the clock end one that has what it must have."""
+        """End a round that has all it waits for, or let the clock end one that has what it needs."""
         return self._end_round() if collection.over() else self._ripen(collection, now)
 
     def _ripen(self, collection: Collection, now: float) -> list[Action]:
-        """Have the clock end a round that has what it must have, as soon as it is known when.
+        """Let the clock end a round that has what it needs, as soon as the time is known.
 
-        It is always the clock, even if the time has come: what arrives at the same moment counts, too.
+        It is always the clock, even if the time has come: what arrives at the same moment counts.
         """
         rule = collection.rule
         if rule is None or self.ripening or rule.ripe_at is None or not rule.met(collection.recovered):
@@ -301,7 +301,7 @@ class Master:
         self.workers[event.worker] = None
         if len(self.workers) > 1:
             return [] if self.collection is None else [*self.collection.pull([event.worker])]
-        # nobody was left: what waits can go on
+        # no worker was left: what waits can go on
         if self.phase is Phase.PLANNING:
             return self._ask_for_plan()
         if self.phase is Phase.COLLECTING and self.collection is not None:
@@ -318,7 +318,7 @@ class Master:
         at, stops = event.at, list[Action]()
         ahead, idle = self.ahead, self.collection.busy[event.worker] <= 0
         if ahead is not None and ahead.lose(event.worker) and (at is None or is_ahead(at[1])) and idle:
-            # it was at the next job, which may be what killed it
+            # it worked on the next job, which may have killed it
             self.barred.add(ahead.job)
             at, stops = None, self._all_hands()
         if self.collection.lose(event.worker, at):
@@ -326,7 +326,7 @@ class Master:
             _, slot, row = at
             text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died; it is given up"
             return self._end(Outcome.FAILED, text)
-        if self.collection.over():  # nobody is left to wait for
+        if self.collection.over():  # no worker is left to wait for
             return self._end_round()
         return [*stops, *self._mend(self.collection), *self.collection.pull(self.workers)]
 
@@ -350,7 +350,7 @@ class Master:
             return [self._timer(event.time)]
         overdue = self.collection.overdue()
         if rule is not None and not overdue and rule.met(self.collection.recovered):
-            return self._end_round()  # what it waits for is lost, and it can do without
+            return self._end_round()  # what it waits for is lost and not needed
         self.attempt += 1
         stops = self._all_hands()
         again = self.collection.share(overdue, self.workers, afresh=True)

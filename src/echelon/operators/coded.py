@@ -30,10 +30,10 @@ class CodedOperator(LinearOperator, Closing):  # type: ignore[misc]
         self.stream = stream
         self._parts, self._owned = parts, owned
         self._matrix, kept = keep(stream, matrix, parts)
-        self._stores = [kept]  # and that of the transpose, once it was needed
+        self._stores = [kept]  # and the transpose's, once needed
         self._storing = Lock()
         super().__init__(self._matrix.dtype, self._matrix.shape)
-        # the stream's own thread refers to it: without this it would outlive an operator that is just forgotten
+        # the stream's own thread refers to it: without this it would outlive a forgotten operator
         self._end = weakref.finalize(self, _release, self._stores, stream if owned else None)
 
     def gram(self, shift: float = 0.0) -> GramOperator:
@@ -41,9 +41,9 @@ class CodedOperator(LinearOperator, Closing):  # type: ignore[misc]
         return GramOperator(self, checks.number("shift", shift))
 
     def close(self, *, wait: bool = True) -> None:
-        """Let the workers forget the matrix, and end the stream if it is the operator's own; twice does nothing.
+        """Let the workers forget the matrix, and end the stream if it is the operator's own; may be repeated.
 
-        wait: whether products that other threads have asked for are waited for, where the stream ends.
+        wait: whether to wait for products of other threads, where the stream ends.
         """
         with self._storing:
             closing = self._end.detach() is not None
@@ -81,13 +81,13 @@ class CodedOperator(LinearOperator, Closing):  # type: ignore[misc]
 
 
 def _release(stores: list[Kept], stream: Stream | None) -> None:
-    """Do what was never asked for: close."""
+    """Close what was never closed."""
     _drop(stores)
     if stream is None:
         return
     try:
         stream.close(wait=False)
-    except ClusterError:  # garbage may be collected in the stream's own thread, which can't wait for its own end
+    except ClusterError:  # garbage collection may run in the stream's own thread, which can't wait for its own end
         Thread(target=stream.close, kwargs={"wait": False}, name="echelon-close").start()
 
 

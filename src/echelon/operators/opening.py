@@ -30,19 +30,19 @@ def linear_operator(
     """Return a matrix as a `scipy.sparse.linalg.LinearOperator` whose products are computed by coded workers.
 
     A: real, with two axes: a NumPy array, whose blocks of rows a systematic MDS code protects; a memory-mapped one,
-        which workers read from its file; or any sparse matrix of SciPy, whose blocks have backups at other workers,
-        since parity would be dense. Numbers other than float32 and float64 become so. Leave it alone while the
+        which workers read from its file; or any sparse matrix of SciPy, whose blocks have backups on other workers,
+        since parity would be dense. Numbers other than float32 and float64 are converted. Do not change it while the
         operator is in use.
-    redundancy: coded blocks for each that a product needs. For a sparse matrix, rounded up, how many workers have a
+    redundancy: coded blocks per block that a product needs. For a sparse matrix, rounded up, how many workers have a
         block in their lanes: 1 for no backups, up to 2 for one.
-    parts: blocks that the rows are cut into; by default four a worker.
-    stream: one that is open already, and is left open; what is said of workers and redundancy is then its own.
+    parts: blocks that the rows are cut into; by default four per worker.
+    stream: one that is open already, and stays open; it then sets workers and redundancy.
 
     For the others see `echelon.Stream`. The operator closes what it opened with `close`, at the end of a ``with``, when
     nothing refers to it any more, and when the program ends.
 
     The matrix goes to the workers with the first product. The first product with its transpose sends that, too, coded
-    for itself: from then on there is twice as much to hold, save for what lies in a file.
+    separately: from then on workers hold twice as much, except for what lies in a file.
 
     >>> from scipy.sparse.linalg import lsqr
     >>> A = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
@@ -73,7 +73,7 @@ def linear_operator(
     usual = signature(linear_operator).parameters
     given = [name for name, value in options.items() if value != usual[name].default]
     if given:
-        raise ArgumentError(f"{', '.join(given)}: not allowed beside a stream, which has its own")
+        raise ArgumentError(f"{', '.join(given)}: not allowed together with a stream, which has its own")
     return CodedOperator(A, stream, parts=parts, owned=False)
 
 

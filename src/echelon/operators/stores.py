@@ -14,7 +14,7 @@ from echelon.stream import Stream
 from echelon.stream.kept import Kept
 
 MOST_PARTS = 5000
-_PARTS = 4  # for each worker, by default: what a straggler has done so far is not lost
+_PARTS = 4  # per worker, by default: what a straggler has done so far is not lost
 
 
 def keep(stream: Stream, matrix: Any, parts: int | None) -> tuple[Any, Kept]:
@@ -22,7 +22,7 @@ def keep(stream: Stream, matrix: Any, parts: int | None) -> tuple[Any, Kept]:
     rows = matrix.shape[0]
     blocks = min(rows, _PARTS * stream.workers if parts is None else parts, MOST_PARTS)
     if parts is None:
-        blocks = -(-rows // -(-rows // blocks))  # no block is all padding
+        blocks = -(-rows // -(-rows // blocks))  # no block is only padding
     plan = None
     if issparse(matrix):
         copies = min(math.ceil(stream.redundancy), stream.workers)
@@ -38,7 +38,7 @@ def _product(state: Any, found: Any) -> Any:
 
 
 def times(kept: Kept, vectors: NumberArray, rows: int) -> NumberArray:
-    """Return the product with a vector, or with a matrix of columns; complex ones are two real ones each."""
+    """Return the product with a vector, or with a matrix of columns; complex ones as two real products."""
     if vectors.dtype.kind not in "biufc":
         raise ArgumentError(f"x: {vectors.dtype} is not allowed; must be of real or complex numbers")
     if not vectors.size:

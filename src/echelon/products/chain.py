@@ -1,4 +1,4 @@
-"""The job that a stream of products is to the master: one round after another, as long as there are products.
+"""A stream of products as one job of the master: one round after another, as long as there are products.
 
 The driver calls `open` and `close`; encoding ahead and decoding happen in a pool, while workers multiply.
 """
@@ -26,7 +26,7 @@ class Product:
     """A product under way.
 
     messages: results that came, by row. ahead: coded factors that are being made for its next round.
-    keys: under which coded factors were loaded.
+    keys: of the loaded coded factors.
     """
 
     number: int
@@ -45,26 +45,26 @@ class Product:
 
 
 class Source(Protocol):
-    """Where a chain gets its products from, and whom it tells of them."""
+    """Where a chain gets its products from, and what it reports to."""
 
     def next_product(self) -> Product | None:
         """Return the next product, or None where there is none now."""
 
     def ends(self, going: bool, decide: Callable[[bool], None]) -> bool | None:
-        """Return whether the chain ends; it does not while products are `going`, or another one is there.
+        """Return whether the chain ends; it does not while products are `going`, or another one waits.
 
-        None while a product is about to come: then `decide` is told.
+        None while a product is about to come: then `decide` is called later.
         """
 
     def received(self, product: Product) -> None:
-        """Take note that results enough of a product are there."""
+        """Note that enough results of a product are there."""
 
 
 class ChainJob(RoundJob):
     """Rounds of a chain, as a job of the stream.
 
     ahead: whether the master makes coded factors for the next round while workers are busy with this one; otherwise
-    each worker makes its own. loaded: factors that workers have, by this chain or one before.
+    each worker makes its own. loaded: factors that workers have, from this chain or one before.
     """
 
     parts = 1
@@ -128,7 +128,7 @@ class ChainJob(RoundJob):
         return plan
 
     def _take_coded(self, product: Product, cluster: Cluster) -> None:
-        """Load coded factors that are ready by now; others come too late."""
+        """Load coded factors that are ready by now; others are too late."""
         if product.ahead is not None:
             making, product.ahead = product.ahead, None
             if making.done() and making.exception() is None:
@@ -157,7 +157,7 @@ class ChainJob(RoundJob):
         return tuple(self._products[self._plan.products[slot]].messages)
 
     def close(self, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
-        """Take over the messages of a round; have finished products decoded."""
+        """Take over the messages of a round; start decoding finished products."""
         plan, weights, messages = self._plan, collected.weights, collected.take()
         assert plan is not None
         assert self._cluster is not None
@@ -191,7 +191,7 @@ class ChainJob(RoundJob):
         self._loaded[:] = [factor for factor in self._loaded if factor.loaded]
 
     def abandon(self, *, closed: bool) -> list[Product]:
-        """Give up what is under way, and return it; on a cluster that is `closed` nothing is left to tidy up."""
+        """Give up what is under way, and return it; on a cluster that is `closed` nothing is left to clean up."""
         left, self._products = list(self._products.values()), {}
         if self._cluster is not None and not closed:
             for product in left:

@@ -1,4 +1,4 @@
-"""Factors of products on their way to workers: each travels once, whatever number of mini-tasks it is needed for."""
+"""Factors of products on their way to workers: each travels once, however many mini-tasks need it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from echelon.codes.products import coded_factor
 class Factor:
     """A matrix that workers can read. Made by `MatmulStream.keep`, it may be a factor of many products.
 
-    Later changes of the array that it was made from do not reach it.
+    Later changes to the original array do not reach it.
     """
 
     def __init__(self, packed: Any, owner: object, *, kept: bool) -> None:
@@ -36,9 +36,9 @@ class Factor:
 
 
 class RoundFactors(Attached):
-    """Which factors the slots of a round are made of, and where coded ones lie that the master has made.
+    """Which factors the slots of a round are made of, and where the coded ones made by the master lie.
 
-    slots: of each slot the keys of its factors, and of what is coded beforehand, each a dict of pairs by row.
+    slots: for each slot the keys of its factors, and of what was coded beforehand, each a dict of pairs by row.
     """
 
     def __init__(self, slots: Sequence[tuple[int, int, tuple[int, ...]]]) -> None:
@@ -46,7 +46,7 @@ class RoundFactors(Attached):
         self._find: Callable[[int], Any] | None = None
 
     def attach(self, find: Callable[[int], Any]) -> None:
-        """Take what finds factors by their keys."""
+        """Take the function that finds factors by key."""
         self._find = find
 
     def factors(self, slot: int) -> tuple[NumberArray, NumberArray]:
@@ -87,7 +87,7 @@ class ProductWork:
         return (slot * self._code.rows + row,), np.ones(1)
 
     def part(self, state: RoundFactors, part: int) -> NumberArray:
-        """Return the product of a row's coded factors; those that the master has not made are made here."""
+        """Return the product of a row's coded factors; factors not made by the master are made here."""
         slot, row = divmod(part, self._code.rows)
         first, second = state.coded(slot, row) or coded_pair(self._code, row, *state.factors(slot))
         result: NumberArray = first @ second

@@ -12,8 +12,8 @@ class Feed:
     """The queue of a chain.
 
     A chain that has nothing to do ends, and the next product begins another one. While a caller is `busy` making the
-    next factors, a round waits for it: a product that just misses its round would be a round late. It is not waited for
-    while it waits itself, for a result that only further rounds can give.
+    next factors, a round waits for it: a product that just misses its round would be a round late. A round does not
+    wait while the caller itself waits for a result that only further rounds can give.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Feed:
         """Append a product; return whether a chain must be started for it."""
         with self._lock:
             self._waiting.append(product)
-            # after the end another chain is asked for, too: that it can't begin is for the caller to know
+            # after the end another chain is asked for, too: the caller must learn that it can't begin
             start, self._running = self._stopped or not self._running, True
             self._news()
             return start
@@ -40,7 +40,7 @@ class Feed:
             return self._waiting.popleft() if self._waiting else None
 
     def ends(self, going: bool, decide: Callable[[bool], None]) -> bool | None:
-        """Return whether the chain ends; None while a product is about to come: then `decide` is told."""
+        """Return whether the chain ends; None while a product is about to come: then `decide` is called later."""
         with self._lock:
             if not self._waiting and not self._stopped and self._coming(going):
                 self._undecided = going, decide
@@ -63,7 +63,7 @@ class Feed:
         return not going or needed is None or needed.received
 
     def received(self, product: Product) -> None:
-        """Take note that results enough of a product are there: they only have to be decoded."""
+        """Note that enough results of a product are there: only decoding is left."""
         with self._lock:
             product.future.received = True
             self._news()
@@ -75,7 +75,7 @@ class Feed:
             self._news()
 
     def needs(self, future: ProductFuture | None) -> None:
-        """Say which result this thread can't go on without."""
+        """Say which result this thread waits for."""
         with self._lock:
             if future is None:
                 self._needed.pop(get_ident(), None)
@@ -84,14 +84,14 @@ class Feed:
             self._news()
 
     def ended(self) -> bool:
-        """Take note that the chain failed; return whether products wait for another one."""
+        """Note that the chain failed; return whether products wait for another one."""
         with self._lock:
             self._undecided = None
             self._running = bool(self._waiting) and not self._stopped
             return self._running
 
     def stop(self) -> list[Product]:
-        """Wait for nothing any more, and return what was waiting."""
+        """Stop waiting for more, and return what was waiting."""
         with self._lock:
             self._stopped = True
             left = list(self._waiting)

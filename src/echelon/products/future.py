@@ -1,4 +1,4 @@
-"""What callers hold of a product: a future that tells who waits for it."""
+"""What callers hold for a product: a future that tells which thread waits for it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -10,18 +10,18 @@ from echelon.codes import ErrorEstimate
 
 
 class Waits(Protocol):
-    """Who wants to know what threads wait for."""
+    """Told what threads wait for."""
 
     def needs(self, future: "ProductFuture | None") -> None:
-        """Take note of what this thread can't go on without."""
+        """Note which result this thread waits for."""
 
 
 class ProductFuture(Future[NumberArray]):
     """The result of a product, as soon as it is there; it can't be cancelled.
 
-    received: whether results enough are there, decoded or not.
-    error_estimate: how far decoding may have brought the product off; None until it is there.
-    pass_time: lets the stream's time pass until something is so, and returns what is left of a limit.
+    received: whether enough results are there, decoded or not.
+    error_estimate: by how much decoding may have put the product off; None until it is there.
+    pass_time: lets the stream's time pass until a condition holds, and returns what is left of a limit.
     """
 
     def __init__(self, waits: Waits, pass_time: Callable[[Callable[[], bool], float | None], float | None]) -> None:

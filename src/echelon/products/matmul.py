@@ -38,14 +38,14 @@ class MatmulStream(Closing):
     cluster: as for `Stream`: a name, or a cluster that is started already.
     scheme: from `schemes.diagonal_interleaved`, `improved_diagonal_interleaved`, `polynomial_products` or
         `uncoded_products`, for as many workers as the cluster has.
-    delay_rounds: T, to make sure that the scheme has it: a product may need the result of the one T + 2 before it.
+    delay_rounds: T, to check that the scheme has it: a product may need the result of the one T + 2 before it.
     emulate, record, patience_s, progress, seed: as for `Stream`.
-    unit: multiplications of numbers that emulated workers take their law's time for; by default those of the first
+    unit: how many multiplications take emulated workers one time of their law; by default those of the first
         product.
     ahead: whether the master makes coded factors for the next round while workers multiply; otherwise each worker makes
         its own. By default if the machine has more processors than workers.
     threads: of the master, for coding and decoding; by default as many as the machine has processors.
-    tolerance: relative error that decoding may bring in; where it would be more, one more result is waited for.
+    tolerance: relative error that decoding may bring in; where it would be more, the product waits for one more result.
 
     >>> from echelon.schemes import diagonal_interleaved
     >>> scheme = diagonal_interleaved(2, x=1, y=3, delay=1, tolerance=0.1)
@@ -81,11 +81,11 @@ class MatmulStream(Closing):
         self._unit = None if unit is None else checks.number("unit", unit, above=0)
         processors = os.cpu_count() or 1
         crew = processors if threads is None else checks.whole("threads", threads, least=1, most=4096)
-        scheme.code  # noqa: B018 - made here, since that may take longer than a product
+        scheme.code  # noqa: B018 - made here, because it may take longer than a product
         self._feed = Feed()
         self._entering = Lock()  # products wait in the order of their numbers
         self._outstanding: dict[int, Product] = {}
-        self._loaded: list[Factor] = []  # that workers have; only for whoever drives
+        self._loaded: list[Factor] = []  # that workers have; only for the driving thread
         self._next = 0
         self._closed = False
         self._stream = Stream(
@@ -99,7 +99,7 @@ class MatmulStream(Closing):
             seed=seed,
         )
         self._ahead = not self._stream.virtual and processors > scheme.workers if ahead is None else bool(ahead)
-        # in virtual time nothing may happen that takes real time to be seen, or depends on the machine
+        # in virtual time nothing may take real time or depend on the machine
         self._pool: Executor = AtOnce() if self._stream.virtual else ThreadPoolExecutor(crew, "echelon-products")
         if self._stream.workers != scheme.workers:
             found = self._stream.workers
@@ -168,7 +168,7 @@ class MatmulStream(Closing):
         handle.future.add_done_callback(lambda future: self._over(job, future))
 
     def _begin_or_fail(self) -> None:
-        """Begin a chain; where the stream is broken, all that waits for it has failed."""
+        """Begin a chain; if the stream is broken, all that waits for it fails."""
         try:
             self._begin()
         except ClusterError as broken:
@@ -177,7 +177,7 @@ class MatmulStream(Closing):
             raise
 
     def _over(self, job: ChainJob, future: Future[Delivery]) -> None:
-        """Take in that a chain ended: what it left undone has failed; what waits begins another one."""
+        """Note that a chain ended: what it left undone fails; what waits begins another one."""
         closed = future.exception()
         error = closed or future.result().error
         if error is None:
@@ -185,7 +185,7 @@ class MatmulStream(Closing):
         for product in job.abandon(closed=closed is not None):
             _fail(product, error)
         if self._feed.ended():
-            with suppress(ClusterError):  # it is told to those who wait
+            with suppress(ClusterError):  # those that wait are told
                 self._begin_or_fail()
 
     # products out
@@ -199,7 +199,7 @@ class MatmulStream(Closing):
             product of pair i, counted from 0. A round waits for the next pair while it is being made, unless it needs a
             result that only further rounds can give. Pairs that need nothing newer than the result delay + 2 before
             them are never late.
-        ahead: pairs that are taken before the oldest result is; by default twice the delay, and four.
+        ahead: pairs taken before the oldest result is; by default twice the delay plus four.
 
         >>> from echelon.schemes import polynomial_products
         >>> def powers(results):
@@ -236,7 +236,7 @@ class MatmulStream(Closing):
     # the end
 
     def close(self, *, wait: bool = True) -> None:
-        """Wait for all products that are outstanding, or with ``wait=False`` drop them; then stop all workers."""
+        """Wait for all outstanding products, or with ``wait=False`` drop them; then stop all workers."""
         with self._entering:
             if self._closed and not self._outstanding:
                 return
@@ -256,7 +256,7 @@ class MatmulStream(Closing):
 
 
 class AtOnce(Executor):
-    """A pool that does everything in the thread that asks for it."""
+    """A pool that does everything in the calling thread."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         """Return what a function gave, or its error."""
@@ -269,6 +269,6 @@ class AtOnce(Executor):
 
 
 def _fail(product: Product, error: BaseException) -> None:
-    """Let those who wait for a product know that it will not come, unless it just did."""
+    """Fail a product for those that wait for it, unless it just came."""
     with suppress(InvalidStateError):
         product.future.set_exception(error)

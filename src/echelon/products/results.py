@@ -9,7 +9,7 @@ KEPT = 64  # results that can be looked back on
 
 
 class Results:
-    """``results[i]`` is the product of pair i, waited for if need be; negative i count from the end.
+    """``results[i]`` is the product of pair i, after waiting for it if needed; negative i count from the end.
 
     The last 64 are kept.
     """
@@ -19,7 +19,7 @@ class Results:
         self._count = 0
 
     def append(self, product: Product) -> None:
-        """Take in one more product; for the stream."""
+        """Add one more product; for the stream."""
         self._kept.append(product)
         self._count += 1
 

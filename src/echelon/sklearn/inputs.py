@@ -23,11 +23,11 @@ def weights_of(sample_weight: Any, rows: int) -> FloatArray:
         return np.full(rows, checks.number("sample_weight", sample_weight, above=0))
     weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.shape != (rows,):
-        raise ArgumentError(f"sample_weight: shape {weights.shape} is not allowed; must be ({rows},), one a sample")
+        raise ArgumentError(f"sample_weight: shape {weights.shape} is not allowed; must be ({rows},), one per sample")
     if weights.min() < 0:
         raise ArgumentError(f"sample_weight: {weights.min():g} is not allowed; must be numbers >= 0")
     if not weights.any():
-        raise ArgumentError("sample_weight: all zero is not allowed; one weight at least must be > 0")
+        raise ArgumentError("sample_weight: all zero is not allowed; at least one weight must be > 0")
     return np.array(weights)  # a copy: it may be multiplied in place
 
 

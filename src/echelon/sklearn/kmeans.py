@@ -1,4 +1,4 @@
-"""k-means: one coded round an iteration of Lloyd's, or a batch."""
+"""k-means: one coded round per iteration of Lloyd's, or per batch."""
 
 import warnings
 from typing import Any
@@ -33,9 +33,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     n_init: how often to start, with k-means++; the best is kept.
     cluster, workers, redundancy, chunks: where `fit` runs, see `echelon.sklearn`.
 
-    X must be dense. A sample of weight 2 counts as two, in all that is done, k-means++ included, and the order of
-    samples does not matter. A centre that loses all samples takes the one that is farthest from its own. Fitted:
-    `cluster_centers_`, `labels_`, `inertia_`, `n_iter_`.
+    X must be dense. A sample of weight 2 counts as two, everywhere, including k-means++, and the order of samples does
+    not matter. A centre that loses all samples takes the one that is farthest from its own. Fitted: `cluster_centers_`,
+    `labels_`, `inertia_`, `n_iter_`.
 
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> model = KMeans(n_clusters=2, random_state=0, cluster="threads", workers=2).fit(X)
@@ -73,7 +73,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return len(self.cluster_centers_)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KMeans":
-        """Find clusters, by one round an iteration; of `n_init` times the one with the least inertia."""
+        """Find clusters, with one round per iteration; of `n_init` starts the one with the least inertia is kept."""
         samples, weights, counted, used = self._checked(X, sample_weight, reset=True)
         checks.whole("n_init", self.n_init, least=1)
         checks.whole("max_iter", self.max_iter, least=1)
@@ -149,7 +149,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def _checked(
         self, X: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return samples and weights, and both again without samples that weigh nothing."""
+        """Return samples and weights, and both again without samples of weight 0."""
         checks.whole("n_clusters", self.n_clusters, least=1)
         samples = validate_data(self, X, dtype=np.float64, order="C", reset=reset)
         weights = weights_of(sample_weight, len(samples))
@@ -162,7 +162,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _label(self, samples: FloatArray, weights: FloatArray) -> None:
-        """Set labels and inertia, on the master: a label for each sample is no sum over chunks."""
+        """Set labels and inertia, on the master: labels of samples are no sum over chunks."""
         self.labels_, squares = nearest(samples, self.cluster_centers_)
         self.inertia_ = float(weights @ squares)
 
@@ -187,6 +187,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
 
 def _around_mean(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of samples, and the square of every one's distance from it."""
+    """Return the mean of samples, and each one's squared distance from it."""
     mean = weights @ X / weights.sum()
     return np.asarray(mean), nearest(X, mean[None])[1]

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from echelon.arrays import FloatArray, IntArray
 
 _BLOCK = 2**16  # distances at a time, so that they stay in a processor's cache
-_ROWS = 256  # samples at a time, at least: fewer are slower for Python's sake
+_ROWS = 256  # samples at a time, at least: with fewer, Python's overhead counts
 _ROUNDING = (8 * np.finfo(float).eps) ** 2  # of a centre, squared
 _STILL = 1e-20  # of the variance: centres that move less, squared, have kept their samples; the rest is rounding
 
@@ -76,7 +76,7 @@ class Groups:
     @classmethod
     def of(cls, centres: FloatArray, found: dict[str, Any]) -> "Groups":
         """Return what a round found."""
-        # decoding leaves whole numbers a little beside themselves
+        # decoding leaves whole numbers slightly off
         counts = np.rint(found["counts"])
         weights = np.where(counts > 0, found["weights"], 0.0)
         return cls(centres.mean(axis=0), found["sums"], weights, counts)
@@ -93,7 +93,7 @@ def refilled(groups: Groups, X: FloatArray, weights: FloatArray, centres: FloatA
     """Give each centre that has no samples the one that is farthest from its own, out of a group of several.
 
     Of samples that are equally far the first is taken, so that the same data always gives the same groups. Where none
-    is off its centre, there are fewer different samples than centres, and some stay empty.
+    is away from its centre, there are fewer different samples than centres, and some stay empty.
     """
     empty = np.flatnonzero(groups.counts == 0).tolist()
     if not empty:

@@ -69,7 +69,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LogisticRegression":
-        """Fit the model, with one round for every evaluation of loss and gradient."""
+        """Fit the model, with one round per evaluation of loss and gradient."""
         if math.inf != self.C:
             checks.number("C", self.C, above=0)
         checks.number("tol", self.tol, above=0)
@@ -80,7 +80,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = weights_of(sample_weight, X.shape[0])
         self.classes_, classes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; must have two classes at least")
+            raise ArgumentError(f"y: one class only, {self.classes_[0]!r}; must have at least two classes")
         weights *= self._class_weights(classes, weights)[classes]
         data = mapped(given, X)
         with summing(
@@ -103,7 +103,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the weight of each class, by its number."""
         if self.class_weight == "balanced":
             shares = np.bincount(classes, weights)
-            balanced, some = np.ones(len(shares)), shares > 0  # what weighs nothing has nothing to balance
+            balanced, some = np.ones(len(shares)), shares > 0  # classes of weight 0 have nothing to balance
             balanced[some] = shares.sum() / len(shares) / shares[some]
             return balanced
         if self.class_weight is not None and not isinstance(self.class_weight, dict):
@@ -113,11 +113,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_))
 
     def _minimised(self, total: Total, weight: float) -> tuple[OptimizeResult, FloatArray]:
-        """Return what the search says, and the rows of coefficients and intercepts that it found."""
+        """Return the result of the search, and the rows of coefficients and intercepts that it found."""
         shape = (1 if len(self.classes_) == 2 else len(self.classes_), self.n_features_in_ + 1)
         searched = np.ones(shape, dtype=bool)
         searched[:, -1] = self.fit_intercept
-        strength = 1.0 / (self.C * weight)  # of the penalty beside the mean loss
+        strength = 1.0 / (self.C * weight)  # of the penalty relative to the mean loss
 
         def objective(free: FloatArray) -> tuple[float, FloatArray]:
             state = np.zeros(shape)

@@ -10,8 +10,8 @@ from echelon.arrays import FloatArray, IntArray
 def loss_and_gradient(state: FloatArray, chunk: tuple[Any, IntArray, FloatArray]) -> FloatArray:
     """Return the weighted loss of a chunk's samples and its derivative by the state, as one vector.
 
-    state: a row of coefficients and an intercept for each class; one row alone is the second of two classes.
-    chunk: samples, dense or CSR; the number of each one's class; its weight.
+    state: one row of coefficients and an intercept per class; a single row is the second of two classes.
+    chunk: samples, dense or CSR; the class number and the weight of each.
 
     >>> loss_and_gradient(np.zeros((1, 2)), (np.array([[3.0]]), np.array([1]), np.array([2.0]))).round(6)
     array([ 1.386294, -3.      , -1.      ])

@@ -10,7 +10,7 @@ from echelon.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Weighted sums over samples, centred: all that ridge regression needs of them.
+    """Weighted sums over samples, centred: all that ridge regression needs.
 
     weight: of all samples. x, y: the means of features and targets. gram: sum of weighted products of features, minus
     their means, (features, features). cross: the same of features and targets, (features, targets).
@@ -80,7 +80,7 @@ def centred(state: tuple[FloatArray, FloatArray], sums: dict[str, Any]) -> Momen
 def column_sums(roots: FloatArray, chunk: tuple[Any, FloatArray]) -> FloatArray:
     """Return the products of all samples with one another, over a chunk of features.
 
-    roots: of the samples' weights. chunk: features, dense or sparse, a column each; and their means.
+    roots: of the samples' weights. chunk: features, dense or sparse, one column each; and their means.
     """
     X, means = chunk
     if isinstance(X, np.ndarray):

@@ -19,11 +19,11 @@ from echelon.sklearn.semidefinite import solved
 class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Least squares with the penalty ``alpha |coef|^2``, for one target or several.
 
-    alpha, fit_intercept: as scikit-learn's; an alpha for each target is fine, and so is 0.
+    alpha, fit_intercept: as scikit-learn's; one alpha per target is fine, and so is 0.
     cluster, workers, redundancy, chunks: where `fit` runs, see `echelon.sklearn`.
 
     X may be dense or CSR. Dense features are centred before they are multiplied; sparse ones can't be, so large means
-    beside small spreads cost digits there. With more features than samples, samples are multiplied with one another
+    with small spreads cost digits there. With more features than samples, samples are multiplied with one another
     instead, and the data is cut by columns. Fitted: `coef_` and `intercept_`, in scikit-learn's shapes.
 
     `partial_fit` adds further samples: all that the fit needs of those before are sums, of (features, features)

@@ -12,8 +12,8 @@ from echelon.jobs import SumJob
 from echelon.stream import Stream
 
 _LEAST = 8  # chunks: with fewer, a redundancy of 1.1 rounds to none
-_A_WORKER = 4  # chunks: enough to share them out by speed
-_TOLERANCE = 1e-12  # of a sum; a line search sees what is coarser
+_PER_WORKER = 4  # chunks per worker: enough to share them out by speed
+_TOLERANCE = 1e-12  # of a sum; a line search would notice a coarser one
 
 _stream: ContextVar[Stream | None] = ContextVar("echelon.sklearn.stream", default=None)
 
@@ -33,9 +33,9 @@ class Spread(Protocol):
 def using(stream: Stream) -> Iterator[Stream]:
     """Let fits inside use this stream, which stays open, instead of opening their own.
 
-    Their `cluster`, `workers` and `redundancy` play no part then. The innermost one counts. It holds for this thread,
-    and for what runs in a copy of its context (`asyncio.to_thread`, `contextvars.copy_context`); other threads know
-    nothing of it.
+    Their `cluster`, `workers` and `redundancy` are then not used. The innermost one counts. It holds for this thread,
+    and for what runs in a copy of its context (`asyncio.to_thread`, `contextvars.copy_context`); other threads are not
+    affected.
 
     >>> import numpy as np
     >>> from echelon.sklearn import Ridge
@@ -64,7 +64,7 @@ def summing(
     if spread.chunks is not None:
         checks.whole("chunks", spread.chunks, least=1)
     with _open(spread) as stream:
-        wanted = max(_LEAST, _A_WORKER * stream.workers) if spread.chunks is None else spread.chunks
+        wanted = max(_LEAST, _PER_WORKER * stream.workers) if spread.chunks is None else spread.chunks
         job = SumJob(
             partial=partial,
             update=_found,

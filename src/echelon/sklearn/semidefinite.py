@@ -8,7 +8,7 @@ from echelon.arrays import FloatArray
 
 
 def solved(matrix: FloatArray, right: FloatArray, alphas: FloatArray) -> FloatArray:
-    """Return x with ``(matrix + alpha I) x = right``, an alpha for each column; the shortest where there are many.
+    """Return x with ``(matrix + alpha I) x = right``, one alpha per column; the shortest x where there are many.
 
     >>> solved(np.diag([1.0, 0.0]), np.array([[2.0, 2.0], [0.0, 0.0]]), np.array([0.0, 1.0]))
     array([[2., 1.],
@@ -23,9 +23,9 @@ def solved(matrix: FloatArray, right: FloatArray, alphas: FloatArray) -> FloatAr
 
 
 def _by_cholesky(matrix: FloatArray, right: FloatArray, alpha: float) -> FloatArray | None:
-    """Return the solution, or None where the matrix is singular as far as numbers can tell.
+    """Return the solution, or None where the matrix is numerically singular.
 
-    Scaled to a diagonal of 1 before, so that units of features do not count.
+    Scaled to a diagonal of 1 before, so that units of features do not matter.
     """
     diagonal = matrix.diagonal() + alpha
     if not (diagonal > 0).all():
@@ -46,7 +46,7 @@ def _by_cholesky(matrix: FloatArray, right: FloatArray, alpha: float) -> FloatAr
 
 def _by_eigenvalues(matrix: FloatArray, right: FloatArray, alpha: float) -> FloatArray:
     values, vectors = eigh(matrix)
-    # below, a value can't be told from 0, where the right side has nothing but rounding either
+    # below, a value can't be told from 0, and there the right side has only rounding, too
     kept = values > values[-1] * len(values) * np.finfo(float).eps
     vectors = vectors[:, kept]
     return np.asarray(vectors @ ((vectors.T @ right) / (values[kept] + alpha)[:, None]))

@@ -1,4 +1,4 @@
-"""The job after the one in service, done ahead by workers that have nothing else to do."""
+"""The job after the one in service, done ahead by idle workers."""
 
 import logging
 from copy import deepcopy
@@ -28,7 +28,7 @@ class Taken:
 class Ahead:
     """What the workers have of the next job, and what came back of it before its turn.
 
-    What it needs travels when the first worker is idle. What goes wrong is left to its own turn: it is not begun then.
+    What it needs travels when the first worker is idle. Errors are left to its own turn: it is then not begun ahead.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -40,20 +40,20 @@ class Ahead:
     def _clear(self) -> None:
         self.running, self.messages = None, {}
         self._request: Any = None
-        self._key = 0  # under which the request is loaded
+        self._key = 0  # of the loaded request
         self._forms: dict[int, bytes] = {}
         self._nbytes = 0
         self._loaded = self._loading = self._failed = False
 
     def adopt(self, running: Running, served: Running) -> bool:
-        """Make a job the one that is begun next, while another is served; return whether it can be."""
+        """Choose the job that is begun next, while another is served; return whether it can be."""
         if self.running is not running:
             self.drop()
             self.running, self._key = running, new_key()
             self._failed = not running.job.ahead or _same(running.state, served.state)
             if not self._failed:
                 try:
-                    # its own: what it is made of may be used for another request before the job's turn
+                    # a copy: its parts may be used for another request before the job's turn
                     self._request = deepcopy(running.job.request(running.state))
                 except Exception:
                     self._give_up()
@@ -70,7 +70,7 @@ class Ahead:
         return AheadState(state, self.running.store.key, self._key)
 
     def load(self) -> bool:
-        """Have the workers get what the first round needs, unless they have it; return whether they do."""
+        """Send the workers what the first round needs, unless they have it; return whether they do."""
         if self._loaded or self._failed or self.running is None:
             return self._loaded
         store = self.running.store
@@ -117,12 +117,12 @@ class Ahead:
 
 
 def _same(state: Any, other: Any) -> bool:
-    """Return whether two states are one object that a job may change; what can't be changed is its own copy."""
+    """Return whether two states are one object that a job may change; an immutable one needs no copy."""
     return state is other and deepcopy(state) is not state
 
 
 def widely(cluster: Cluster, message: Message) -> Message:
-    """Return a message, one of narrow numbers in wide ones: to be done while others are still at work."""
+    """Return a message, one of narrow numbers in wide ones: done while others still compute."""
     if not is_narrow(message.form):
         return message
     wide = message._replace(segments=widened(message.segments), token=None)

@@ -9,7 +9,7 @@ from echelon.jobs import IterativeJob
 from echelon.schemes import CodedPlan
 from echelon.seeds import place_generator
 
-_DECODERS, _CODES = 256, 64  # that are kept for jobs to come
+_DECODERS, _CODES = 256, 64  # kept for later jobs
 
 Coded = tuple[tuple[Code, ...], tuple[Decoder, ...]]
 _codes: dict[Hashable, Code] = {}  # of all streams: some take long to make
@@ -25,7 +25,7 @@ class Coding:
         self._lock = Lock()
 
     def of(self, job: IterativeJob, plan: CodedPlan | None) -> Coded:
-        """Return the codes of a job's slots and their decoders; may take a while the first time."""
+        """Return the codes of a job's slots and their decoders; may take long the first time."""
         with self._lock:
             codes = (self._code(job),) if plan is None else plan.codes
             decoders = {code: self._decoders.get(code) or Decoder(code, limit=job.noise_limit) for code in codes}
@@ -45,6 +45,6 @@ class Coding:
 
 
 def _keep(known: dict[Any, Any], most: int) -> None:
-    """Let go of what was made first, if there is more than this."""
+    """Drop the oldest entries beyond this number."""
     while len(known) > most:
         del known[next(iter(known))]

@@ -1,4 +1,4 @@
-"""The way out of a stream: jobs that are outstanding, and deliveries that wait to be taken, in order."""
+"""The way out of a stream: outstanding jobs, and deliveries that wait to be taken, in order."""
 
 import logging
 from threading import Condition
@@ -13,12 +13,12 @@ log = logging.getLogger("echelon.stream")
 
 
 class Deliverer(Observer):
-    """Takes in what a driver tells of jobs and workers, in its thread; hands out deliveries to any other.
+    """Takes what a driver reports of jobs and workers, in its thread; hands out deliveries to any other.
 
-    changed: notified of all that somebody may wait for.
-    broken: what ended the stream before its time.
-    closed: whether it was ended by the user.
-    pass_time: lets the stream's time pass until something is so; to be set before anybody waits.
+    changed: notified of everything that a thread may wait for.
+    broken: the error that ended the stream early.
+    closed: whether the user ended it.
+    pass_time: lets the stream's time pass until a condition holds; set before any wait.
     """
 
     pass_time: PassTime
@@ -29,14 +29,14 @@ class Deliverer(Observer):
         self.closed = False
         self._journal = journal
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
-        self._silent: set[int] = set()  # those that are not to be among the deliveries
+        self._silent: set[int] = set()  # those left out of the deliveries
         self._ready: dict[int, Delivery] = {}  # by number
         self._starved = -1
 
-    # for whoever waits for results
+    # for those that wait for results
 
     def expect(self, handle: Handle, *, deliver: bool) -> None:
-        """Take note of a job that comes in, and whether it is to be among the deliveries."""
+        """Note a job that comes in, and whether it is among the deliveries."""
         with self.changed:
             self.check_whole()
             if not deliver:
@@ -44,7 +44,7 @@ class Deliverer(Observer):
             self._handles[handle.number] = handle
 
     def add(self, delivery: Delivery) -> None:
-        """Take in a delivery that a journal held; it is taken when those of all jobs before it were."""
+        """Add a delivery that a journal held; it is handed out after those of all jobs before it."""
         with self.changed:
             self._ready[delivery.number] = delivery
             self.changed.notify_all()
@@ -56,7 +56,7 @@ class Deliverer(Observer):
         return None if first is None or (earlier is not None and earlier < first) else self._ready[first]
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait for a delivery, or until none is to be expected; return whether one is."""
+        """Wait for a delivery, or until none is expected; return whether one is."""
         timeout_s = self.pass_time(self._settled, timeout_s)
         with self.changed:
             self.changed.wait_for(self._settled, timeout_s)
@@ -100,12 +100,12 @@ class Deliverer(Observer):
             self.changed.wait_for(self._idle)
 
     def drop_all(self) -> None:
-        """Forget the jobs that are outstanding, as if they had been cancelled."""
+        """Forget all outstanding jobs, as if they had been cancelled."""
         for handle in self._let_go():
             handle.drop()
 
     def break_down(self, error: BaseException) -> None:
-        """Let all jobs fail that are outstanding: there will be no results any more."""
+        """Fail all outstanding jobs: there will be no more results."""
         for handle in self._let_go(error):
             handle.future.set_exception(ClusterError(f"the stream broke down: {error}"))
 
@@ -121,10 +121,10 @@ class Deliverer(Observer):
     def check_whole(self) -> None:
         """Raise if the stream broke down."""
         if self.broken is not None:
-            what = "; what the journal holds goes on when it is opened again" if self._journal is not None else ""
+            what = "; its jobs go on when the journal is opened again" if self._journal is not None else ""
             raise ClusterError(f"the stream broke down: {self.broken}{what}") from self.broken
 
-    # what a driver tells of
+    # what a driver reports
 
     def stepped(self, running: Running, seen: RoundSeen, finished: bool) -> None:
         """A job has a new state."""
@@ -150,7 +150,7 @@ class Deliverer(Observer):
                 self._ready[running.number] = delivery
             self._silent.discard(running.number)
             self.changed.notify_all()
-        # outside of the lock: whoever waits for the future may do anything
+        # outside the lock: callbacks of the future may do anything
         if outcome is Outcome.CANCELLED:
             handle.drop()
         else:
@@ -159,13 +159,13 @@ class Deliverer(Observer):
 
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         """A worker joined."""
-        log.info("worker %d (place %d) is there", worker, place)
+        log.info("worker %d (place %d) is ready", worker, place)
         with self.changed:
             self.changed.notify_all()
 
     def starved(self, time_s: float, job: int) -> None:
         """No worker is left for a job."""
-        # once a job: workers that come and go all the time would fill the log
+        # once per job: workers that come and go all the time would fill the log
         if job != self._starved:
             self._starved = job
             log.warning("no worker is left for job %d; it goes on when one joins", job)

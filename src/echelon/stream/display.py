@@ -1,4 +1,4 @@
-"""What a stream is doing, live: a table on a terminal, nothing elsewhere (log lines under ``echelon`` say it there)."""
+"""What a stream is doing, live: a table on a terminal, elsewhere nothing (see the log lines under ``echelon``)."""
 
 import sys
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from echelon.stream.observer import Observer, RoundSeen
 if TYPE_CHECKING:
     from rich.console import Group
 
-_REFRESH = 4  # times a second
+_REFRESH = 4  # times per second
 
 
 def wanted(progress: bool | None) -> bool:
-    """Return whether there is to be a display: where it is asked for, or standard error is a terminal."""
+    """Return whether to show a display: if asked for, or if standard error is a terminal."""
     return sys.stderr.isatty() if progress is None else progress
 
 
@@ -41,14 +41,14 @@ class Display(Observer):
         self._down[place] = self._down.get(place, 0) + 1
 
     def round_over(self, seen: RoundSeen) -> None:
-        """Take in a round."""
+        """Note a round."""
         self._rounds += 1
         share = max(0.1, 1 / self._rounds)
         self._mean += share * (seen.end - seen.start - self._mean)
         self._last = seen
 
     def close(self) -> None:
-        """Take the display away."""
+        """Remove the display."""
         self._live.stop()
 
     def _render(self) -> "Group":
@@ -58,7 +58,7 @@ class Display(Observer):
 
         jobs = self._outstanding()
         table = Table(box=None, pad_edge=False)
-        for column in ("worker", "state", "rows", "results", "ms a part", "losses"):
+        for column in ("worker", "state", "rows", "results", "ms per part", "losses"):
             table.add_column(column, justify="left" if column == "state" else "right")
         places = dict(sorted((place, worker) for worker, place in list(self._driver.places.items())))
         seen = self._last
@@ -85,7 +85,7 @@ class Display(Observer):
             head += f"; {jobs[0].name}: iteration {now.iteration}{of}"
         if seen is not None:
             slot = seen.plan.slots[0]
-            head += f"; {self._mean * 1e3:.3g} ms a round, any {slot.threshold} of {slot.rows} rows"
+            head += f"; {self._mean * 1e3:.3g} ms per round, any {slot.threshold} of {slot.rows} rows"
             expected = self._driver.pacing.expected
             if expected is not None:
                 head += f", {expected * 1e3:.3g} ms expected"

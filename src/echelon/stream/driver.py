@@ -1,7 +1,7 @@
-"""The driver: turns what a cluster reports into events, does what the master wants, and has the arithmetic done.
+"""The driver: turns what a cluster reports into events, does what the master wants, and arranges the arithmetic.
 
-One for every cluster, in virtual and in real time: the cluster has the clock. One thread at a time drives; others speak
-to it through `order`.
+The same for every cluster, in virtual and in real time: the cluster has the clock. One thread at a time drives; others
+reach it through `order`.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger("echelon.stream")
 
 Decide = Callable[[events.Event], list[actions.Action]]
 
-# of what comes with every message, at half the price of its own way
+# made once per message, at half the cost of their constructors
 _arrival: Callable[[tuple[Any, ...]], Arrival] = partial(tuple.__new__, Arrival)
 _received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__, events.Received)
 
@@ -38,7 +38,7 @@ class Driver:
     """Runs jobs on a cluster as a master decides. See the module.
 
     handle: the master's: an event in, actions out.
-    overlap: whether workers for whom a round has nothing more begin the next job.
+    overlap: whether workers for which a round has nothing more begin the next job.
     """
 
     def __init__(self, cluster: Cluster, handle: Decide, pacing: Pacing, observers: Observers) -> None:
@@ -55,7 +55,7 @@ class Driver:
         self._weights: dict[int, Weights] = {}
         self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
         self._timer: tuple[float, int, int] | None = None
-        self._store: Store | None = None  # whose round was the last
+        self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
         self._finished_rounds: list[RoundSeen] = []
 
@@ -64,7 +64,7 @@ class Driver:
         return self._cluster.now() - self._origin
 
     def order(self, what: Callable[[], None]) -> None:
-        """Have something done by whoever drives; from any thread. After the end nothing is done any more."""
+        """Have the driving thread do something; from any thread. After the end nothing more is done."""
         self._orders.append(what)
         self._cluster.wake()
 
@@ -73,14 +73,14 @@ class Driver:
         self.order(partial(setattr, self, "stopped", True))
 
     def submit(self, running: Running) -> None:
-        """Take in a job; to be ordered."""
+        """Enter a job; call through `order`."""
         self._jobs[running.number] = running
         running.store.users += 1
         self._observers.tell(Observer.submitted, running.arrived, running)
         self.tell(events.Submitted(self.now(), running.number))
 
     def forget(self, store: Store) -> None:
-        """Let the workers forget a job's work as soon as no job needs it; to be ordered."""
+        """Let the workers forget a job's work as soon as no job needs it; call through `order`."""
         store.kept = False
         self._unload(store)
 
@@ -110,7 +110,7 @@ class Driver:
         self._ring(quiet=not reports)
 
     def _ring(self, *, quiet: bool) -> None:
-        """Let the alarm go off; what arrives at the very moment that it is set for comes first."""
+        """Let the alarm go off; what arrives at the same moment comes first."""
         if self._timer is None:
             return
         now, (at, round, attempt) = self.now(), self._timer
@@ -206,7 +206,7 @@ class Driver:
 
     def _assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         assert self._seen is not None
-        if is_ahead(tasks[0].slot):  # of the next job: who asks for its data waits for nobody
+        if is_ahead(tasks[0].slot):  # of the next job: the worker that loads its data delays no other
             if self._ahead.load():
                 self._cluster.assign(worker, round, tasks)
             return
@@ -251,7 +251,7 @@ class Driver:
         return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, tuple(self._messages), ahead)
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
-        """Return what workers may do for the next job that have nothing else to do; None if it can't be begun."""
+        """Return what idle workers may do for the next job; None if it can't be begun."""
         if not self._ahead.adopt(following, running):
             return None
         plan, owners = self._planning.ahead(following, workers)
@@ -277,7 +277,7 @@ class Driver:
         return events.Recovered(self.now(), round, slot)
 
     def _update(self, running: Running, round: int) -> events.Event | None:
-        """Let the job take its step; where it does not know yet whether that was the last, it will say so."""
+        """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
         seen, self._seen, self._served = self._seen, None, None
         assert seen is not None
         if seen.plan.ending is not None:

@@ -1,4 +1,4 @@
-"""What a caller holds of a submitted job, and what is delivered of it."""
+"""What a caller holds for a submitted job, and what is delivered."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -87,7 +87,7 @@ class Handle:
         return self.done() and isinstance(self.future.exception(), CancelledError)
 
     def cancel(self) -> None:
-        """Ask for the job to be dropped, queued or running; what has ended stays as it is."""
+        """Ask for the job to be dropped, queued or running; a job that has ended stays as it is."""
         self._cancel(self.number)
 
     @property
@@ -96,9 +96,9 @@ class Handle:
         return Progress(self.iteration, self._iterations)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        if not self.future.done():  # in virtual time somebody has to wait
+        if not self.future.done():  # in virtual time something has to wait
             yield from asyncio.to_thread(self._pass_time, self.future.done, None).__await__()
-        # shielded: who stops waiting does not stop the job
+        # shielded: a waiter that stops does not stop the job
         delivery = yield from asyncio.shield(asyncio.wrap_future(self.future)).__await__()
         if delivery.error is not None:
             raise delivery.error

@@ -2,7 +2,7 @@
 
 After kill -9 of the whole program a stream that opens the same journal goes on with every job that was not delivered,
 from its last state. A delivery is marked before it is handed over, so it is never handed over twice; its result stays
-in the journal, so it is not lost either if the program dies in that very moment (`Journal.result`).
+in the journal, so it is not lost either if the program dies at that very moment (`Journal.result`).
 """
 
 import pickle
@@ -49,13 +49,13 @@ class Journal:
 
     def __init__(self, path: Path, *, timeout_s: float = 10.0) -> None:
         try:
-            # the driver's thread writes states, the user's deliveries: SQLite is told to let both in, one at a time
+            # the driver's thread writes states, the user's deliveries: SQLite lets both in, one at a time
             self._base = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=timeout_s)
             self._base.execute("PRAGMA journal_mode=WAL")
             self._base.execute("PRAGMA synchronous=NORMAL")
             self._base.execute(_SCHEMA)
             self._base.execute(f"SELECT {_COLUMNS} FROM jobs LIMIT 0")  # one of another version may lack some
-            # nobody else may go on with the same jobs
+            # no other stream may go on with the same jobs
             self._base.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._base.execute("BEGIN IMMEDIATE")
             self._base.execute("COMMIT")
@@ -96,7 +96,7 @@ class Journal:
         except sqlite3.DataError:
             raise
         except sqlite3.Error as error:
-            raise JournalError(f"the journal can't be written: {error}; mend that and open it again") from error
+            raise JournalError(f"the journal can't be written: {error}; fix that and open it again") from error
 
     def delivered(self, number: int) -> None:
         """Mark a job as handed over."""
@@ -109,7 +109,7 @@ class Journal:
         self._write("UPDATE jobs SET status = 'dropped', job = x'' WHERE number = ?", (number,))
 
     def taken(self) -> int:
-        """Return how many jobs the journal ever took in."""
+        """Return how many jobs the journal ever received."""
         count: int = self._base.execute("SELECT COUNT(*) FROM jobs").fetchone()[0]
         return count
 

@@ -16,9 +16,9 @@ from echelon.stream.handle import Handle
 
 @dataclass(slots=True)
 class Store:
-    """A job's work at the workers: under which key, whether it is there, for how many jobs, and the plans made for it.
+    """A job's work at the workers: its key, whether it is loaded, how many jobs use it, and the plans made for it.
 
-    plan: by which the job runs, if not by the split that the workers' speeds ask for.
+    plan: the plan of the job, if not a split by the workers' speeds.
     kept: whether it stays there when no job needs it.
     """
 
@@ -33,8 +33,8 @@ class Store:
 class Kept(Closing):
     """A job that is kept at the workers; from `Stream.keep`.
 
-    What it computes for one caller after another waits its turn with all other jobs of the stream. Results go to who
-    asked for them, and are not among the stream's `deliveries`.
+    What it computes for one caller after another waits its turn with all other jobs of the stream. Results go to the
+    caller, and are not among the stream's `deliveries`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Kept(Closing):
         self._dropped = False
 
     def submit(self, state: Any) -> Handle:
-        """Put the job at the end of the queue, to be run from this state.
+        """Put the job at the end of the queue, to run from this state.
 
         It is not copied: leave it alone until the job has ended. A job whose `update` works in place changes it; where
         jobs overlap, none that waits may then have a state that shares memory with another's.
@@ -60,7 +60,7 @@ class Kept(Closing):
             if self._dropped:
                 raise ClusterError("this job was dropped: the workers have forgotten its data; keep it again")
             plan = self._plan(self.job)
-            if plan is not self._store.plan:  # another code: its work is sent anew
+            if plan is not self._store.plan:  # another code: its work is sent again
                 self._drop(self._store)
                 self._store = Store(plan, kept=True)
             return self._submit(self.job, state, self._store)

@@ -1,4 +1,4 @@
-"""What a round costs beside computing, measured on a stream."""
+"""What a round costs besides computing, measured on a stream."""
 
 import time
 from functools import partial
@@ -14,15 +14,15 @@ from echelon.profile import Costs
 from echelon.stream.stream import Stream
 
 _ROUNDS, _FEW_ROUNDS, _TASKS, _LENGTH = 40, 8, 32, 1 << 19  # 4 MB
-_LEAST = 1e-9  # seconds that noise leaves at least
+_LEAST = 1e-9  # seconds, the least that noise may leave
 _COMBINED, _TRIES = 8, 5
 
 
 def measure_costs(stream: Stream) -> Costs:
     """Return what messages, bytes, rounds and sums cost on a stream without redundancy that shares out evenly.
 
-    By rounds in which nothing is computed: with one message a worker, with many, and with large ones. Adding is timed
-    here; workers are taken to be as quick at it.
+    Measured by rounds that compute nothing: with one message per worker, with many, and with large ones. Adding is
+    timed here; workers are assumed to be as fast.
 
     >>> with Stream("threads", workers=2, redundancy=1.0, split="uniform") as stream:
     ...     costs = measure_costs(stream)
@@ -42,7 +42,7 @@ def measure_costs(stream: Stream) -> Costs:
 
 
 def _seconds_a_byte() -> float:
-    """Return what it takes to add one weighted array to another, as encoding and decoding do it; the quickest time."""
+    """Return the shortest time to add one weighted array to another, as encoding and decoding do."""
     arrays, weights = [np.ones(_LENGTH) for _ in range(_COMBINED)], np.full((1, _COMBINED), 0.5)
     taken = []
     for _ in range(_TRIES):
@@ -53,7 +53,7 @@ def _seconds_a_byte() -> float:
 
 
 def _seconds(stream: Stream, tasks: int, length: int, rounds: int) -> float:
-    """Return the time of a round in which each worker sends so many messages of so many numbers."""
+    """Return the time of a round in which each worker sends `tasks` messages of `length` numbers."""
     job = SumJob(
         partial=partial(_ready, length),
         update=_same,

@@ -1,4 +1,4 @@
-"""A job and a round as the driver sees them, and what it tells others of them."""
+"""A job and a round as the driver sees them, and what it reports of them."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from echelon.stream.kept import Store
 
 log = logging.getLogger("echelon.stream")
 
-_UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to go on for, at least
+_UNKNOWN_LENGTH = 10  # rounds that a job without a number of iterations is expected to last, at least
 
 
 @dataclass(slots=True)
@@ -34,14 +34,14 @@ class Running:
     nbytes: int = 0
 
     def rounds_left(self) -> int:
-        """Return how many rounds it will go on for, or a guess."""
+        """Return how many more rounds it will take, or a guess."""
         if self.job.iterations is not None and self.job.until is None:
             return self.job.iterations - self.iteration
         return max(_UNKNOWN_LENGTH, self.iteration)
 
 
 class Arrival(NamedTuple):
-    """A message that came: whose, of which row, when, how long the worker was at it, and how large it is.
+    """A message that came: its worker and row, when it came, how long the worker took, and how large it is.
 
     use: "new" if it is the first of its row; "again" if the row is there already, or its slot recovered; "late" if its
     round is over; "ahead" if it belongs to the next job.
@@ -88,7 +88,7 @@ class RoundSeen:
     error_estimate: ErrorEstimate = NO_ERROR
 
     def as_planned(self) -> bool:
-        """Return whether everybody got the lane that the plan has for him, and nothing else."""
+        """Return whether each worker got the lane that the plan has for it, and nothing else."""
         return self.plan.pool is None and not self.came
 
     def lanes(self) -> Sequence[Sequence[Task]]:
@@ -99,10 +99,10 @@ class RoundSeen:
 
 
 class Observer:
-    """Told of all that happens in a stream (``Stream(observers=[...])``); every method may be left as it is.
+    """Told of all that happens in a stream (``Stream(observers=[...])``); override the methods you need.
 
-    Called by whoever drives the stream, one call at a time: return soon, and change nothing of what you are shown. One
-    that raises is told nothing more, and the stream goes on. Times are seconds since the stream opened.
+    Called by the thread that drives the stream, one call at a time: return soon, and change nothing you are shown. One
+    that raises is not called again, and the stream goes on. Times are seconds since the stream opened.
 
     >>> from echelon.jobs import SumJob
     >>> from echelon.stream import Stream
@@ -137,7 +137,7 @@ class Observer:
         """A job has a new state."""
 
     def round_over(self, seen: RoundSeen) -> None:
-        """A round was recovered and its job took a step; told a little later, when the workers are busy."""
+        """A round was recovered and its job took a step; called a little later, when the workers are busy."""
 
     def starved(self, time_s: float, job: int) -> None:
         """No worker is left for a job."""
@@ -150,17 +150,17 @@ class Observer:
 
 
 class Observers:
-    """All who are told. What the first one raises ends the stream: it keeps the results. The others are guests."""
+    """All observers. What the first one raises ends the stream: it keeps the results. The others are guests."""
 
     def __init__(self, first: Observer) -> None:
         self._first = first
-        self._guests: list[Observer] = []  # those that are told
+        self._guests: list[Observer] = []  # those still called
         self._all: list[Observer] = []
-        self._heard: set[Callable[..., None]] = set()  # methods that somebody has of his own
+        self._heard: set[Callable[..., None]] = set()  # methods that some observer overrides
         self._listen(first)
 
     def add(self, observer: Observer) -> None:
-        """Tell one more from now on."""
+        """Add an observer from now on."""
         self._guests.append(observer)
         self._all.append(observer)
         self._listen(observer)
@@ -180,10 +180,10 @@ class Observers:
             try:
                 getattr(guest, name)(*values)
             except Exception:
-                log.exception("%s is told nothing more: its method %s raised", type(guest).__name__, name)
+                log.exception("%s is not called again: its method %s raised", type(guest).__name__, name)
                 self._guests.remove(guest)
 
     def close(self) -> None:
-        """Close all, those that raised before included."""
+        """Close all, including those that raised before."""
         self._guests = self._all
         self.tell(Observer.close)

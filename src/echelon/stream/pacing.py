@@ -1,7 +1,7 @@
 """Following the workers' speeds while jobs run, and splitting rows by them; planning again where it pays.
 
 Nothing is known at first unless a profile says it, so the first round is split evenly: it is the calibration. From then
-on every round shows how long each worker computed and what it got done.
+on every round shows how long each worker computed and what it finished.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from echelon.splits import SPLITS
 from echelon.stream.observer import Arrival, RoundSeen
 
 PRIOR = 2.0  # tasks that a declared speed counts for: little, since every round shows many
-MEMORY = 200.0  # parts a worker that are remembered
+MEMORY = 200.0  # parts per worker that are remembered
 JUMP = 2.0  # a speed that changes by more than this, twice in a row, is believed at once
-UNLIKELY = 3.0  # standard deviations that a round must be off for a jump to be thought of
+UNLIKELY = 3.0  # standard deviations that a round must be off for a jump to be considered
 SHORT = 100.0  # how many times shorter than believed a task must be to be unlikely, however much tasks vary
-RESCALE = 1.5  # a job whose parts take so much more or less time than those before is other work
-DRIFT = 1.15  # how much a speed must have changed for another split to be thought of
+RESCALE = 1.5  # a job whose parts take this much more or less time than those before is other work
+DRIFT = 1.15  # how much a speed must have changed for another split to be considered
 GAIN = 0.02  # share of an iteration that another split must save
-PROBE = 16  # rounds after which workers that get nothing are tried again
+PROBE = 16  # rounds after which workers that get no rows are tried again
 GAMMA = 1.0  # of Theorem 2's metric
 
 
@@ -42,7 +42,7 @@ class Seen:
 class Pacing:
     """Speeds of all places, and the split that follows from them.
 
-    rule: a split of `SPLITS`. declared: speeds known beforehand, one a place, or None.
+    rule: a split of `SPLITS`. declared: speeds known beforehand, one per place, or None.
     adapt: whether declared speeds are followed as they change; without, the split stays as it was planned.
     """
 
@@ -64,7 +64,7 @@ class Pacing:
 
     @property
     def means(self) -> FloatArray:
-        """Seconds a part, by place, as believed now; meaningless before the first round without a profile."""
+        """Seconds per part, by place, as believed now; meaningless before the first round without a profile."""
         return self._mean
 
     def speeds(self) -> Speeds:
@@ -76,11 +76,11 @@ class Pacing:
         return float(self._link[place])
 
     def new_job(self) -> None:
-        """Expect other work: speeds relative to one another stay, the seconds a part may be quite different."""
+        """Expect other work: speeds relative to one another stay, the seconds per part may be quite different."""
         self._rescale = True
 
     def observe(self, seen: list[Seen]) -> None:
-        """Take in a round."""
+        """Note a round."""
         if not seen:
             return
         busy, done = np.zeros((1, len(self._mean))), np.zeros((1, len(self._mean)))
@@ -100,7 +100,7 @@ class Pacing:
         self._mean, self._std = self._estimator.means(), self._estimator.deviations()
 
     def _set_scale(self, busy: FloatArray, done: FloatArray) -> None:
-        """Begin anew from what this round shows: all of it at first, the common scale when other work begins."""
+        """Begin again from what this round shows: all of it at first, the common scale when other work begins."""
         worked = done > 0
         if not worked.any():
             return
@@ -110,10 +110,10 @@ class Pacing:
             self._rescale = False
             factor = float(np.nanmedian(now / self._mean))
             if 1 / RESCALE < factor < RESCALE:
-                return  # much the same work as before: what is remembered stays good
+                return  # much the same work as before: what is remembered stays valid
             mean, std = self._mean * factor, self._std * factor
         else:
-            # nobody knows how much task times vary before several rounds were seen: as much as their mean
+            # how much task times vary is not known before several rounds: assume as much as their mean
             mean = np.where(worked, now, np.nanmean(now))
             std = mean.copy()
         self._restart(mean, std)
@@ -125,9 +125,9 @@ class Pacing:
         self._mean, self._std = mean, std
 
     def _follow_jumps(self, busy: FloatArray, done: FloatArray) -> None:
-        """Believe at once in a speed that was far from what is believed in two rounds running."""
+        """Adopt at once a speed that was far from the believed one in two rounds running."""
         now = busy / np.maximum(done, 1.0)
-        # few tasks that vary say little: what they took must be unlikely, too
+        # few tasks that vary say little: their time must be unlikely, too
         unlikely = np.abs(busy - done * self._mean) > UNLIKELY * self._std * np.sqrt(np.maximum(done, 1.0))
         quicker = (done > 0) & (now * np.where(unlikely, JUMP, SHORT) < self._mean)
         far = quicker | (unlikely & (now > JUMP * self._mean))
@@ -144,11 +144,11 @@ class Pacing:
     def counts(self, job: int, code: Code, places: tuple[int, ...], rounds_left: int, move_cost: float) -> IntArray:
         """Return the rows of each place for a job; its last split again unless another one pays.
 
-        `move_cost` is the time, in parts, that a row costs where its data is new to a worker.
+        `move_cost` is the time, in parts, of a row whose data is new to a worker.
         """
         counts = self._counts(job, code, places, rounds_left, move_cost)
         if self.adapt and self.rounds % PROBE == 0 and not counts.all() and code.rows > len(places):
-            # who gets nothing shows nothing: now and then it gets a row, to see whether it is quicker by now
+            # a worker without rows shows nothing: now and then it gets one, to see whether it is faster by now
             counts = counts.copy()
             for idle in np.flatnonzero(counts == 0):
                 counts[counts.argmax()] -= 1
@@ -222,9 +222,9 @@ def observations(seen: RoundSeen, places: Mapping[int, int], pacing: Pacing) -> 
         busy = sum([message.seconds for message in came])
         last = came[-1].time if came else seen.start + pacing.link(place)
         if len(came) < len(lane):
-            # it was at a task that the purge cut short, or the end of its slot
+            # its task was cut short by the purge or the end of its slot
             busy += max(0.0, max(seen.recovered.get(task.slot, seen.end) for task in lane) - last)
-        # a first message that had to wait for the work to be loaded tells nothing of the link
+        # a first message that waited for the work to be loaded tells nothing of the link
         link = max(0.0, came[0].time - seen.start - came[0].seconds) if came and not seen.loading else None
         if busy > 0:
             found.append(Seen(place, busy, done, link))

@@ -1,4 +1,4 @@
-"""Plans of rounds: what a job brings, or the split that the workers' speeds ask for; and whose the lanes are."""
+"""Plans of rounds: a job's own, or a split by the workers' speeds; and the owners of the lanes."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from echelon.stream.pacing import Pacing
 
 _PLANS = 32  # plans of a job that are kept
 
-Owned = tuple[Plan, tuple[int, ...]]  # a plan, and whose its lanes are
+Owned = tuple[Plan, tuple[int, ...]]  # a plan, and the owners of its lanes
 
 
 class Planning:
@@ -20,7 +20,7 @@ class Planning:
         self._places, self._pacing = places, pacing
 
     def now(self, running: Running, workers: tuple[int, ...], made: Plan | None) -> Owned:
-        """Return the plan of a job's next round: the one that it made for it, its own, or a split by speed."""
+        """Return the plan of a job's next round: the one made for that round, its own, or a split by speed."""
         made = running.store.plan if made is None else made
         if made is not None:
             return self._by_place(made, workers)
@@ -37,15 +37,15 @@ class Planning:
         return _plan(running, self._pacing.counts_for_next(running.codes[0], places)), owners
 
     def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
-        """Return a plan that a job brings and whose its lanes are: by place, so that a successor takes them over.
+        """Return a job's own plan and the owners of its lanes: by place, so that a successor takes them over.
 
-        A lane whose place is empty is nobody's: the master shares out what of it is needed.
+        A lane whose place is empty has no owner: the master shares out what is needed of it.
         """
         by_place = {self._places[worker]: worker for worker in workers}
         return plan, tuple(by_place.get(place, -1 - place) for place in range(len(plan.lanes)))
 
     def _in_order(self, workers: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the places of workers in order, and who is there."""
+        """Return the places of workers in order, and the workers there."""
         known = sorted((self._places[worker], worker) for worker in workers)
         return tuple(place for place, _ in known), tuple(worker for _, worker in known)
 

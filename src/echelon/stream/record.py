@@ -1,4 +1,4 @@
-"""The record of a run: one file, a line of JSON an entry (docs/record.md says what they hold)."""
+"""The record of a run: one file, one line of JSON per entry (docs/record.md says what they hold)."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ class Recorder(Observer):
 
     def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
         try:
-            self._file = path.open("w", encoding="utf-8", buffering=1)  # a line is out of our hands when it is written
+            self._file = path.open("w", encoding="utf-8", buffering=1)  # each line is written out at once
         except OSError as error:
             raise ArgumentError(f"record: {str(path)!r} is not allowed; {error.strerror}") from None
         names = list(names) if names is not None else [f"worker {place + 1}" for place in range(places)]
@@ -109,7 +109,7 @@ class RecordedRound:
 
     needed: rows that recover each slot.
     lanes: the cost of every task, by place. rows: its slot and row.
-    messages: (place, slot, row, arrival after the start, seconds at the task, cost).
+    messages: (place, slot, row, arrival after the start, seconds for the task, cost).
     recovered: when each slot had enough, after the start; empty where there is one slot.
     came: messages that came before the start, while another job was served; lanes and messages are without these.
     """

@@ -1,4 +1,4 @@
-"""What a record says of the run itself: who computed when, and how busy everybody was.
+"""What a record says of the run itself: which worker computed when, and how busy all were.
 
 Pure functions on a `Record`: no file, no clock.
 """
@@ -51,7 +51,7 @@ def span(record: Record) -> tuple[float, float]:
 def links(record: Record) -> FloatArray:
     """Return the link of each place, shape (places,): by how much its first messages are late, in the median.
 
-    That is their arrival after the round's start, less the time at the task; nan for a place that was never heard.
+    That is their arrival after the round's start, less the time of the task; nan for a place that sent nothing.
     """
     found: list[list[float]] = [[] for _ in record.names]
     for seen in record.rounds:
@@ -63,7 +63,7 @@ def links(record: Record) -> FloatArray:
 def tasks_seen(record: Record) -> list[TaskSeen]:
     """Return every task that was finished or begun in a recorded round.
 
-    What a worker was at when the round ended is the task after its last message. A worker that sent nothing began its
+    What a worker computed when the round ended is the task after its last message. A worker that sent nothing began its
     first task when its link was over, and no earlier than the others' messages show the round to have really begun:
     before the first round of a job the master loads the job's work.
     """
@@ -108,7 +108,7 @@ def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float
         )
     late = [lateness - link[place] for place, lateness in _lateness(seen).items()]
     begun = seen.start + max(0.0, median(late) if late else 0.0)
-    # the master decodes after the last message, and hears of nothing that is finished meanwhile
+    # the master decodes after the last message, and does not see what is finished meanwhile
     deaf = seen.start + max((message[3] for message in seen.messages), default=0.0)
     for place, costs in seen.lanes.items():
         if sent[place] == len(costs):
@@ -130,9 +130,9 @@ def busy(record: Record) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Who is busy when, stretch by stretch, for a picture like Fig. 3 of the stream paper.
+    """Which worker is busy when, stretch by stretch, for a picture like Fig. 3 of the stream paper.
 
-    worker, job, iteration: whose stretch it is and what for, shape (stretches,).
+    worker, job, iteration: the worker of a stretch and what it computes, shape (stretches,).
     start, stop: when it computes; between them the worker is active, elsewhere idle, shape (stretches,).
     arrivals, starts, departures: of each job, shape (jobs,).
     """
@@ -148,9 +148,9 @@ class Timeline:
 
 
 def record_timeline(record: Record, *, most_rounds: int = 40) -> Timeline:
-    """Return who was busy when in the first rounds: one stretch a round and worker.
+    """Return which worker was busy when in the first rounds: one stretch per round and worker.
 
-    At most `most_rounds` rounds, and none that starts so late that the others would become too thin to see.
+    At most `most_rounds` rounds, and none so late that the others would be too thin to see.
     """
     checks.whole("most_rounds", most_rounds, least=1)
     usual = median(seen.end - seen.start for seen in record.rounds)

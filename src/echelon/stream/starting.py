@@ -1,4 +1,4 @@
-"""The cluster that a stream is asked for, started."""
+"""Starts the cluster that a stream asks for."""
 
 from echelon import checks
 from echelon.clusters import CLUSTERS, Cluster
@@ -19,7 +19,7 @@ def started(
                 f"cluster: {cluster!r} is not allowed; must be a name ({', '.join(CLUSTERS)}) or a cluster"
             )
         if workers is not None or emulate is not None:
-            raise ArgumentError("workers, emulate: not allowed beside a cluster that is started already")
+            raise ArgumentError("workers, emulate: not allowed together with a cluster that is started already")
         return cluster
     checks.one_of("cluster", cluster, CLUSTERS)
     workers, emulate = as_profiled(cluster, workers, profile, emulate)
@@ -29,7 +29,7 @@ def started(
 def as_profiled(
     cluster: str, workers: int | None, profile: Profile | None, emulate: Profile | None
 ) -> tuple[int | None, Profile | None]:
-    """Return how many workers to start, and what they emulate: what a profile says where nobody says otherwise."""
+    """Return how many workers to start, and what they emulate: by default what a profile says."""
     if emulate is None and profile is not None:
         kind = CLUSTERS[cluster].type
         emulate = profile if kind.virtual else None

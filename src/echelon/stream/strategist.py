@@ -1,4 +1,4 @@
-"""Which strategy the jobs of a stream run by, where they say nothing themselves."""
+"""The strategy of a stream's jobs that bring none of their own."""
 
 import logging
 from dataclasses import replace
@@ -14,7 +14,7 @@ from echelon.stream.pacing import Pacing
 
 log = logging.getLogger("echelon.stream")
 
-CHANGED = 1.3  # how much a speed must have changed for advice to be asked for again
+CHANGED = 1.3  # how much a speed must have changed to ask for advice again
 _LEAST_SPREAD = 1e-3  # of a mean, where nothing was seen to vary
 
 
@@ -26,14 +26,14 @@ class Strategist:
     """
 
     def __init__(self, profile: Profile | None, pacing: Pacing, seed: int) -> None:
-        self.overlap = False  # whether jobs are to overlap, as is best for the last one that was planned
+        self.overlap = False  # whether jobs should overlap, as is best for the last one planned
         self._profile, self._pacing, self._seed = profile, pacing, seed
-        # by work, parts and bytes: speeds then, the plan, and whether jobs are to overlap
+        # by work, parts and bytes: speeds then, the plan, and whether jobs should overlap
         self._known: dict[tuple[str, int, float, float], tuple[FloatArray, CodedPlan, bool]] = {}
         self._lock = Lock()
 
     def plan(self, job: IterativeJob) -> CodedPlan | None:
-        """Return the plan that a job is to run by, or None for the stream's own way; may take seconds."""
+        """Return the plan for a job, or None for the stream's own split; may take seconds."""
         if job.plan is not None or job.by_slot or job.own_code is not None:
             return job.plan
         if not self._pacing.known:
@@ -69,7 +69,7 @@ class Strategist:
         ]
         if self._profile is not None:
             return replace(self._profile, workers=workers).with_workload(critical=job.parts)
-        # nobody knows how jobs will arrive: the shortest iteration is the aim
+        # how jobs will arrive is not known: aim at the shortest iteration
         described = Workload(critical=job.parts, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1e-9))
         return Profile(described, workers)
 
@@ -77,12 +77,12 @@ class Strategist:
 def _sizes(job: IterativeJob) -> tuple[float, float]:
     """Return the bytes of a message and of the state, as far as they are known before a job runs.
 
-    What a sum's parts are is only seen when they come.
+    The size of a sum's parts is only seen when they come.
     """
     return job.message_bytes, float(getattr(job.state, "nbytes", 0))
 
 
 def _changed(before: FloatArray, now: FloatArray) -> bool:
-    """Return whether workers have other speeds, relative to one another: other work may take any time a part."""
+    """Return whether workers have other speeds, relative to one another: other work may take any time per part."""
     ratio = (now / now.mean()) / (before / before.mean())
     return bool(ratio.max() > CHANGED or ratio.min() * CHANGED < 1) or bool(np.isnan(ratio).any())

@@ -49,21 +49,22 @@ class Stream(Closing):
     cluster: where to run, a name of `CLUSTERS` or a cluster that is started already (it is closed with the stream). On
         "virtual" the workers' times are virtual: see `clusters.VirtualCluster`.
     workers: how many; by default as many as the profiles say, or as the cluster has room for.
-    redundancy: coded rows for each row that an iteration needs.
+    redundancy: coded rows per row that an iteration needs.
     profile: what is known of the workers; without, the first iteration measures them.
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
     split: how rows are shared out, a name of `SPLITS`.
     strategy: "auto" lets each job without a plan of its own run by what `echelon.search` finds best for these workers,
         as the profile describes them or as earlier jobs showed them; it is asked again when they have changed.
-        Redundancy and split then play no part. Advice takes seconds, once for jobs of a kind and size.
+        Redundancy and split are then not used. Advice takes seconds, once for jobs of a kind and size.
     adapt: whether the split follows the workers' speeds.
-    overlap: whether workers for whom a round has nothing more begin the first iteration of the next job, if one waits;
-        jobs are still delivered in order. A round may then have to wait for workers that are at a part of the next job,
-        for that part at most, and workers hold the data of two jobs. By default only where advice says that it pays.
+    overlap: whether workers for which a round has nothing more begin the first iteration of the next job, if one waits;
+        jobs are still delivered in order. A round may then have to wait for workers that compute a part of the next
+        job, for that part at most, and workers hold the data of two jobs. By default only where advice says that it
+        pays.
     patience_s: how long a round may be silent before what it lacks is given out again.
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
-    observers: who is told of all that happens; see `Observer`.
+    observers: objects told of all that happens; see `Observer`.
     progress: whether to show what goes on; by default on a terminal only.
 
     >>> import numpy as np
@@ -144,12 +145,12 @@ class Stream(Closing):
             raise
 
     def _decider(self, patience_s: float) -> Decide:
-        """Return who decides: takes events, and returns what is to be done."""
+        """Return the function that decides: takes an event, and returns what to do."""
         return Master(patience=patience_s).handle
 
     @property
     def virtual(self) -> bool:
-        """Whether the stream's time passes only while somebody waits for it."""
+        """Whether the stream's time passes only while a thread waits for it."""
         return self._cluster.virtual
 
     def now(self) -> float:
@@ -171,7 +172,7 @@ class Stream(Closing):
 
     @property
     def taken(self) -> int:
-        """How many jobs the journal ever took in, those of earlier runs included; 0 without a journal."""
+        """How many jobs the journal ever received, including those of earlier runs; 0 without a journal."""
         return 0 if self._journal is None else self._journal.taken()
 
     def pack(self, value: Any) -> Any:
@@ -179,7 +180,7 @@ class Stream(Closing):
         return self._cluster.pack(value)
 
     def _await_workers(self) -> None:
-        """Wait until all workers are there: a first round with only some of them would be a slow one."""
+        """Wait until all workers are ready: a first round with only some of them would be a slow one."""
         out = self._out
 
         def settled() -> bool:
@@ -192,7 +193,7 @@ class Stream(Closing):
             raise ClusterError(f"no worker could be started: {out.broken}") from out.broken
         if not there:
             log.warning(
-                "%d of %d workers are there after %g s", len(self._driver.places), self._cluster.workers, _START_S
+                "%d of %d workers are ready after %g s", len(self._driver.places), self._cluster.workers, _START_S
             )
 
     # jobs in
@@ -200,7 +201,7 @@ class Stream(Closing):
     def submit(self, job: IterativeJob, *, deliver: bool = True) -> Handle:
         """Put a job at the end of the queue and return its handle.
 
-        deliver: whether it is to be among the `deliveries`; the handle has its result in any case.
+        deliver: whether it appears in `deliveries`; the handle has its result in any case.
         """
         self._check_job(job)
         plan = self._planned(job)
@@ -212,7 +213,7 @@ class Stream(Closing):
             return self._enter(number, job, state, Store(plan), deliver=deliver)
 
     def keep(self, job: IterativeJob) -> Kept:
-        """Return the job as one whose data goes to the workers once, to be run from one state after another.
+        """Return the job as one whose data goes to the workers once, run from one state after another.
 
         >>> import numpy as np
         >>> from echelon.jobs import LinearJob
@@ -225,7 +226,7 @@ class Stream(Closing):
         if not job.restarts:
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
         if self._journal is not None:
-            raise ArgumentError("job: a stream with a journal keeps none; what is asked of it is not on record")
+            raise ArgumentError("job: not allowed with a journal, which does not record what a kept job is asked for")
         return Kept(job, self._planned, self._submit_kept, self._drop_kept)
 
     def _drop_kept(self, store: Store) -> None:
@@ -237,7 +238,7 @@ class Stream(Closing):
             return self._enter(self._next, job, state, store, deliver=False)
 
     def _planned(self, job: IterativeJob) -> CodedPlan | None:
-        """Return the plan that a job runs by, if it has one; makes its code, too, which may take a while."""
+        """Return the plan of a job, if it has one; also makes its code, which may take long."""
         plan = job.plan if self._strategist is None else self._strategist.plan(job)
         if self._strategist is not None and self._overlap is None:
             self._driver.overlap = self._strategist.overlap
@@ -249,7 +250,7 @@ class Stream(Closing):
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be a SumJob, a LinearJob or the like")
         if job.plan is not None and len(job.plan.lanes) != self.workers:
             raise ArgumentError(
-                f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one a worker of the stream"
+                f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one per worker of the stream"
             )
 
     def _check_open(self) -> None:
@@ -304,7 +305,7 @@ class Stream(Closing):
     def deliveries(self) -> Iterator[Delivery]:
         """Yield jobs as they end, in order of arrival, until none is outstanding; cancelled ones are left out.
 
-        Each is yielded once, to whichever loop asks first. With a journal, it is marked as delivered just before.
+        Each is yielded once, to the loop that asks first. With a journal, it is marked as delivered just before.
         """
         while self._out.wait(None):
             delivery = self._out.take()
@@ -315,7 +316,7 @@ class Stream(Closing):
         return self.deliveries()
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
-        # only the waiting is done in another thread, and in short turns: who stops iterating loses nothing
+        # only the waiting is done in another thread, in short turns: a loop that stops loses nothing
         while await asyncio.to_thread(self._out.wait, None if self.virtual else _TURN_S):
             delivery = self._out.take()
             if delivery is not None:
@@ -324,7 +325,7 @@ class Stream(Closing):
     # the end
 
     def close(self, *, wait: bool = True) -> None:
-        """Wait for all jobs that are outstanding, or with ``wait=False`` drop them; then stop all workers."""
+        """Wait for all outstanding jobs, or with ``wait=False`` drop them; then stop all workers."""
         if self._turning.mine:
             raise ClusterError("a job's own code can't close the stream that runs it")
         if wait:

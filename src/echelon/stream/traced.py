@@ -1,4 +1,4 @@
-"""A profile made of a record: the workers' speeds without the purging bias, and the job they served."""
+"""A profile made from a record: the workers' speeds without the purging bias, and the job they served."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.stream.record import Record, RecordedRound
 from echelon.stream.recorded import TaskSeen, iterations, links, span, tasks_seen
 
-ENOUGH_GAPS = 30  # recorded times between jobs are replayed from so many on; fewer give a mean rate only
+ENOUGH_GAPS = 30  # recorded times between jobs are replayed from this number on; fewer give a mean rate only
 WORTH_SAYING = 0.01  # share of a worker's tasks that took longer than anything seen
 
 
 def kaplan_meier(seconds: FloatArray, finished: BoolArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return values, their probabilities, and what of the last one was never seen to end.
+    """Return values, their probabilities, and how much of the last one was never seen to end.
 
     The product-limit estimate of a law from times of which some, not `finished`, are lower bounds only. What it leaves
     beyond the largest time, where that was cut short, is put at that time (Efron 1967): the mean is then too small, by
     the third value times what is missing of those tasks.
 
-    It is right under purging: a round ends by what has arrived, which says nothing of what the tasks under way have
-    still to take (the end is a stopping time of what the master sees).
+    It is right under purging: a round ends by what has arrived, which says nothing of how long the tasks under way
+    will still take (the end is a stopping time of what the master sees).
 
     >>> values, masses, beyond = kaplan_meier(np.array([3.0, 1.0, 2.0, 2.0]), np.array([False, True, True, False]))
     >>> values.tolist(), masses.tolist(), beyond
@@ -60,7 +60,7 @@ def quantiles(values: FloatArray, masses: FloatArray, count: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class TracedWorker:
-    """What a record says of one worker; times in seconds a part.
+    """What a record says of one worker; times in seconds per part.
 
     finished, cut: tasks that were, and that a purge or a loss cut short.
     mean, std: of its law. beyond: share of its tasks of which only a lower bound is known, the largest time seen.
@@ -83,7 +83,7 @@ class TracedWorker:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A profile made of a record, what it rests on, and what its reader should know."""
+    """A profile made from a record, what it rests on, and what its reader should know."""
 
     profile: Profile
     workers: tuple[TracedWorker, ...]
@@ -95,9 +95,9 @@ def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
     """Return the profile of the workers and of the job that a record shows.
 
     Of several kinds of jobs, told apart by their plans' rows and by how many of them are needed, the one with the most
-    rounds counts. Every worker gets the law ``trace`` with so many `times`: quantiles of the Kaplan-Meier estimate of
-    its time a part, stretched to the estimate's mean, in an order drawn from `rng`, since the law replays them in order
-    and bursts were not looked for.
+    rounds counts. Every worker gets the law ``trace`` with `times` values: quantiles of the Kaplan-Meier estimate of
+    its time per part, stretched to the estimate's mean, in an order drawn from `rng`, since the law replays them in
+    order and bursts were not looked for.
     """
     checks.whole("times", times, least=2, most=10**5)
     if not record.rounds:
@@ -132,7 +132,7 @@ def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
     if not workers:
         raise ArgumentError("no worker finished a task in this record; nothing is known of their speeds")
     if left_out:
-        notes.append(f"{', '.join(left_out)}: left out, for no task of theirs was seen to end.")
+        notes.append(f"{', '.join(left_out)}: left out, because none of their tasks was seen to end.")
     arrivals, said = _arrivals(record)
     redundancy = record.redundancy if round(needed * record.redundancy) == rows else rows / needed
     job = Workload(critical=needed, redundancy=redundancy, iterations=_usual_iterations(kind), arrivals=arrivals)
@@ -153,7 +153,7 @@ def _worker(
     mean = float(values @ masses)
     drawn = quantiles(values, masses, times)
     drawn = rng.permutation(drawn) * (mean / drawn.mean())
-    law = [float(f"{time:.6g}") for time in drawn]  # a clock knows no more than that
+    law = [float(f"{time:.6g}") for time in drawn]  # a clock is no more precise
     mean = float(np.mean(law))
     worker = TracedWorker(
         name=name,
@@ -171,7 +171,7 @@ def _worker(
 
 
 def _usual_iterations(record: Record) -> int:
-    """Return how many iterations most jobs took, of those that were done where there are any; the more of equals."""
+    """Return how many iterations most jobs took, of finished ones if there are any; the larger of equals."""
     taken = {job: count for job, count in iterations(record).items() if count}
     done = {job: count for job, count in taken.items() if record.outcomes.get(job) == Outcome.DONE.value}
     counts = Counter((done or taken).values())
@@ -186,7 +186,7 @@ def _arrivals(record: Record) -> tuple[Arrivals, list[str]]:
         gap = 2 * (last - first) / max(1, len(times))
         return Arrivals.poisson(1 / gap), [
             f"The record holds no time between two jobs: one job every {gap:.3g} s is a guess, which leaves the "
-            "workers idle for half of the time."
+            "workers idle half of the time."
         ]
     if len(gaps) >= ENOUGH_GAPS:
         return Arrivals.recorded(gaps), []

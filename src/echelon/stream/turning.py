@@ -1,4 +1,4 @@
-"""Who drives a stream: a thread of its own; or, in virtual time, whoever waits for something."""
+"""What drives a stream: a thread of its own; or, in virtual time, any thread that waits for something."""
 
 import logging
 from collections.abc import Callable
@@ -15,7 +15,7 @@ log = logging.getLogger("echelon.stream")
 class Turning:
     """Turns a driver until it is stopped, then closes its cluster.
 
-    In virtual time, time passes while somebody waits, and stands still while the program does anything else: so what a
+    In virtual time, time passes while a thread waits, and stands still while the program does anything else: so what a
     run does depends on its seed alone.
 
     broke: called with the error that ended the driver.
@@ -36,7 +36,7 @@ class Turning:
 
     def _run(self) -> None:
         self._turner = get_ident()
-        with suppress(BaseException):  # whoever waits for results was told, and nobody else is there
+        with suppress(BaseException):  # those that wait for results were told, and there are no others
             self._guarded(self._driver.run)
         self._turner = 0
         self._end()
@@ -52,7 +52,7 @@ class Turning:
                 raise
 
     def pass_time(self, until: Callable[[], bool], timeout_s: float | None) -> float | None:
-        """In virtual time, let time pass until something is so, at most this long; elsewhere do nothing.
+        """In virtual time, let time pass until a condition holds, at most this long; elsewhere do nothing.
 
         Returns what is left of the limit for a wait in real time.
         """
@@ -69,7 +69,7 @@ class Turning:
             if self.mine:
                 raise ClusterError("a job's own code can't wait for the stream that runs it")
             with self._lock:
-                if turns == self._turns or not until():  # it may be so since another thread had its turn
+                if turns == self._turns or not until():  # it may hold since another thread had its turn
                     self._turns += 1
                     self._turner = get_ident()
                     try:

@@ -1,8 +1,8 @@
-"""Training with torch: gradients of any model, recovered from whichever workers are quick enough.
+"""Training with torch: gradients of any model, recovered from the workers that are quick enough.
 
     losses = train(model, loss, data, optimizer, steps=1000, batch_size=256, workers=8, redundancy=1.3)
 
-or, in a loop of one's own, where ``loss(model(inputs), targets).backward()`` was:
+or, in your own loop, in place of ``loss(model(inputs), targets).backward()``:
 
     coded = CodedGradient(model, loss, data, stream=stream, batch_size=256)
     value = coded.backward()

@@ -1,4 +1,4 @@
-"""What a model must be like for workers to agree on the gradient of a chunk, whoever computes it."""
+"""What a model must be like for all workers to find the same gradient of a chunk."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,9 +12,9 @@ _BY_CHANCE = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
 def check_trained(weights: Sequence[Tensor]) -> None:
-    """Refuse a model without parameters to train, or with some of another type than float32 or float64."""
+    """Refuse a model without parameters to train, or with types other than float32 or float64."""
     if not weights:
-        raise ArgumentError("model: it has no parameters to train; must have one at least")
+        raise ArgumentError("model: it has no parameters to train; must have at least one")
     if any(nn.parameter.is_lazy(weight) for weight in weights):
         raise ArgumentError("model: parameters without a shape are not allowed; it must have been called once")
     if len({weight.dtype for weight in weights}) > 1 or weights[0].dtype not in _TYPES:
@@ -34,5 +34,5 @@ def check_statistics(model: nn.Module) -> None:
 
 
 def by_chance(model: nn.Module) -> Iterator[nn.Module]:
-    """Yield modules whose output depends on chance."""
+    """Yield modules whose output is random."""
     return (module for module in model.modules() if isinstance(module, _BY_CHANCE) and module.training)

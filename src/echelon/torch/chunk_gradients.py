@@ -1,7 +1,7 @@
-"""Gradients of the loss on chunks of a mini-batch: what travels to the workers, and is asked there.
+"""Gradients of the loss on chunks of a mini-batch: what travels to the workers and runs there.
 
 A result is one vector: the derivative by the parameters that are trained, the loss, and for each of those parameters
-how many chunks it had a part in, so that the master can tell a derivative of zero from none.
+how many chunks it took part in, so that the master can tell a derivative of zero from none.
 """
 
 import weakref
@@ -48,7 +48,7 @@ class ChunkGradients:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
-        keep_freed_memory()  # this is a process of its own, there for such passes
+        keep_freed_memory()  # this process exists for such passes
 
     def one(self, state: State, chunk: int) -> NumberArray:
         """Return the result of a chunk."""
@@ -57,8 +57,8 @@ class ChunkGradients:
     def some(self, state: State, chunks: Sequence[int], coefficients: NumberArray) -> NumberArray:
         """Return the weighted sum of the results of some chunks.
 
-        It is the gradient of the weighted sum of their losses, by one pass forward and one back over all samples; but
-        by one pass a chunk where the model draws from a generator of torch, so that each chunk has its own chance, or
+        It is the gradient of the weighted sum of their losses, in one pass forward and one back over all samples; but
+        in one pass per chunk where the model draws from a generator of torch, so that each chunk has its own draws, or
         where its outputs are not a tensor with the samples along its first axis.
         """
         if self._device.type == "cuda":
@@ -106,7 +106,7 @@ class ChunkGradients:
         return _vector(dense, float(loss.detach()), used)
 
     def _load(self, state: State) -> Loaded:
-        """Return the model with the numbers of a state, which is made once a round."""
+        """Return the model with the numbers of a state, made once per round."""
         if self._loaded is None or self._loaded[0]() is not state.flat:
             self._loaded = weakref.ref(state.flat), Loaded(self._model, state, self._device)
         return self._loaded[1]
@@ -126,7 +126,7 @@ class ChunkGradients:
 
 
 class _Part(NamedTuple):
-    """A chunk with samples: its coefficient in the row, and what its own loss counts for."""
+    """A chunk with samples: its coefficient in the row, and the weight of its own loss."""
 
     chunk: int
     numbers: IntArray
@@ -138,6 +138,6 @@ def _vector(gradient: Sequence[Tensor], loss: float, used: Sequence[float]) -> N
     flat = [part.to_dense().reshape(-1) for part in gradient]
     out = np.empty(sum(map(len, flat)) + 1 + len(used), str(flat[0].dtype).removeprefix("torch."))
     out[-1 - len(used) :] = [loss, *used]
-    # written in place: an array that is nobody else's is not copied again
+    # written in place: an array without other references is not copied again
     torch.from_numpy(out)[: -1 - len(used)].copy_(torch.cat(flat))
     return out

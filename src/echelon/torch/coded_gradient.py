@@ -1,4 +1,4 @@
-"""Gradients of any model of torch, recovered from whichever workers are quick enough."""
+"""Gradients of any model of torch, recovered from the workers that are quick enough."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,15 +25,15 @@ _MESSAGES = {"float32": None, "bfloat16": "bfloat16"}
 
 
 class CodedGradient(Closing):
-    """The gradient of a mini-batch as one call, computed by the workers of a stream, whichever of them are late or die.
+    """The gradient of a mini-batch as one call, computed by the workers of a stream, even if some are late or die.
 
     model: any module, float32 or float64. loss: ``loss(outputs, targets)``, the mean or the sum over samples; it says
         which by an attribute `reduction`, as torch's own do, or else `reduction` does ("mean" by default).
     data: inputs and targets, arrays or tensors with samples along their first axis, or a map-style Dataset, which is
-        stacked. It reaches the workers once: leave it alone until `close`.
+        stacked. It reaches the workers once: do not change it until `close`.
     batch_size: samples of a step; all of them by default. Epochs are shuffled by `seed`, see `batch`.
-    chunks: into how many a mini-batch is cut, by default one a worker. With one row a worker, as many chunks as workers
-        and redundancy r, each computes about 1 + workers * (1 - 1/r) chunks, in one pass forward and one back.
+    chunks: how many a mini-batch is cut into, by default one per worker. With one row per worker, as many chunks as
+        workers and redundancy r, each computes about 1 + workers * (1 - 1/r) chunks, in one pass forward and one back.
     plan: how the sum over chunks is protected instead of by the stream's redundancy; see `SumJob`.
     messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
         bytes of a float32 model's: gradient and loss are then off by about 2^-8, times what decoding amplifies.
@@ -119,13 +119,13 @@ class CodedGradient(Closing):
 
     @property
     def chunks(self) -> int:
-        """Into how many chunks a mini-batch is cut."""
+        """How many chunks a mini-batch is cut into."""
         return self._batches.chunks
 
     def batch(self, step: int, chunk: int | None = None) -> IntArray:
         """Return the numbers of the samples that a step takes, or of those in one of its chunks.
 
-        Attribute `step` is the number of the next; set it to go on where a training was left.
+        Attribute `step` is the number of the next; set it to resume a training.
         """
         checks.whole("step", step, least=0)
         if chunk is None:
@@ -141,7 +141,7 @@ class CodedGradient(Closing):
         try:
             found = handle.result()
         except BaseException:
-            handle.cancel()  # whoever interrupts this waits for it no longer
+            handle.cancel()  # an interrupted call no longer waits for it
             raise
         self.step += 1
         return self._fill(found)
@@ -151,7 +151,7 @@ class CodedGradient(Closing):
         flat = torch.from_numpy(found).to(weights[0].device)
         used = (found[-len(weights) :] > 0.5).tolist()
         for (weight, piece), had_part in zip(pieces(flat, weights), used, strict=True):
-            # where chunks differ in what they use, numbers of chunks are not exact; a gradient that is there counts
+            # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
             if not had_part and not piece.any():
                 continue
             if weight.grad is None:

@@ -8,12 +8,12 @@ _KEPT, _LARGEST = 1 << 30, 1 << 25  # bytes; the most that it takes for the seco
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep what it frees, up to a gigabyte.
+    """Make this process keep memory that it frees, up to a gigabyte.
 
     A worker frees all it has after a pass, and glibc gives the top of the heap back to the system; touching it again
-    page by page costs a tenth of the next pass. Where there is another C library, nothing happens.
+    page by page costs a tenth of the next pass. With another C library, nothing happens.
     """
     with suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, _LARGEST)  # first: the other one would keep it from growing by itself
+        mallopt(_MMAP_THRESHOLD, _LARGEST)  # first: the other one would stop it from growing by itself
         mallopt(_TRIM_THRESHOLD, _KEPT)

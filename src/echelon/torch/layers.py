@@ -20,14 +20,14 @@ from echelon.torch.passes import Loss, Passes, pieces, trained
 
 
 class Layers:
-    """A feed-forward network and its loss, as layers that a gradient is recovered by.
+    """A feed-forward network and its loss, as layers by which a gradient is recovered.
 
     model: its modules run one after the other. A layer is a module with parameters to train and those without that
     follow it; what comes before the first of them belongs to it. The model itself is left alone until `load`.
     loss: ``loss(outputs, targets)``, a sum over the samples and not their mean: gradients of chunks are added up.
 
     Layer 0 is the last of the model: its gradient is known first. The state is one vector of all parameters, layer 0
-    first, in the model's type, float32 or float64. What a chunk's gradient is must not depend on other samples or on
+    first, in the model's type, float32 or float64. A chunk's gradient must not depend on other samples or on
     chance, so that workers agree on it: batch statistics and dropout are refused while they train.
 
     >>> model = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))
@@ -64,10 +64,10 @@ class Layers:
                 weight.copy_(piece)
 
     def measure(self, chunk: tuple[Any, Any], *, repeats: int = 30) -> LayerCosts:
-        """Return what the passes over a chunk take on this machine, in seconds, the median of `repeats`.
+        """Return the seconds that the passes over a chunk take on this machine, the median of `repeats`.
 
-        chunk: inputs and targets, as many samples as the chunks of the job will have. Workers compute on one thread
-        each: `torch.set_num_threads(1)` makes this process one of them.
+        chunk: inputs and targets, with as many samples as the chunks of the job will have. Workers compute on one
+        thread each: `torch.set_num_threads(1)` makes this process like them.
 
         >>> layers = Layers(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)), nn.MSELoss(reduction="sum"))
         >>> costs = layers.measure((np.ones((4, 3), "float32"), np.ones((4, 1), "float32")), repeats=3)
@@ -93,7 +93,7 @@ class Layers:
         """Return a job that trains from the model's parameters as they are now; its result is a state.
 
         plan: levels of the layers, ``block_coordinate(workers, levels=found.levels, tasks=found.tasks)``.
-        chunks: inputs and targets of each, as many as workers, arrays or tensors on the CPU; or `load`, as in
+        chunks: inputs and targets of each, one per worker, arrays or tensors on the CPU; or `load`, as in
             `BlockJob`.
         rate: plain descent, ``state - rate * gradient`` with the gradient summed over all samples; or
         update: ``update(state, gradient)``, any other way to go on, which must keep the type of the state.
@@ -103,7 +103,7 @@ class Layers:
         if not isinstance(plan, BlockPlan) or plan.blocks[-1].stop != len(self._layers):
             raise ArgumentError(f"plan: not allowed; must be a block_coordinate with {len(self._layers)} layers")
         if (rate is None) == (update is None):
-            raise ArgumentError("rate, update: one of them must be given, and not both")
+            raise ArgumentError("rate, update: one of them must be given, not both")
         step = partial(_descended, checks.number("rate", rate, above=0)) if update is None else update
         held = None if chunks is None else [_arrays(f"chunks[{i}]", chunk) for i, chunk in enumerate(chunks)]
         return BlockJob(
@@ -129,7 +129,7 @@ def _descended(rate: float, state: NumberArray, gradient: NumberArray) -> Number
 
 
 def _modules(model: nn.Sequential) -> Iterator[nn.Module]:
-    """Yield what a model runs, one after the other, whatever it is nested in."""
+    """Yield the modules that a model runs, one after the other, however nested."""
     for module in model:
         if type(module) is nn.Sequential:
             yield from _modules(module)
@@ -158,7 +158,7 @@ def _check(model: nn.Sequential, layers: Sequence[nn.Sequential]) -> None:
     for module in by_chance(model):
         raise ArgumentError(
             f"model: {type(module).__name__} is not allowed while it trains; all workers must find the same gradient "
-            "of a chunk, without chance (eval() is fine)"
+            "of a chunk, without random draws (eval() is fine)"
         )
 
 

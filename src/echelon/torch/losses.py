@@ -14,7 +14,7 @@ _MEANS = {"mean": True, "batchmean": True, "sum": False}
 
 
 def checked_loss(loss: Any, reduction: str | None, targets: NumberArray) -> bool:
-    """Return whether the loss of a batch is the mean over its samples, and not their sum; refuse what is neither.
+    """Return whether the loss of a batch is the mean over its samples, not their sum; refuse what is neither.
 
     >>> import numpy as np
     >>> checked_loss(nn.CrossEntropyLoss(), None, np.zeros(3, dtype=int))
@@ -40,9 +40,9 @@ def checked_loss(loss: Any, reduction: str | None, targets: NumberArray) -> bool
 
 
 def _check_counts(loss: Any, weight: Any, ignored: int, targets: NumberArray) -> None:
-    """Refuse a mean over something else than the number of samples."""
-    why = "its mean is not one over samples, and so not one over chunks by their sizes; must have reduction='sum'"
+    """Refuse a mean over something other than the number of samples."""
+    why = "its mean is not over samples, so chunks can't be weighted by their sizes; must have reduction='sum'"
     if weight is not None:
-        raise ArgumentError(f"loss: {loss!r} with weights of classes is not allowed; {why}")
+        raise ArgumentError(f"loss: {loss!r} with class weights is not allowed; {why}")
     if targets.dtype.kind in "iu" and bool((targets == ignored).any()):
         raise ArgumentError(f"loss: {loss!r} is not allowed with targets that it ignores; {why}")

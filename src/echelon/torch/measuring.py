@@ -8,14 +8,14 @@ from echelon.arrays import NumberArray
 from echelon.blocks import LayerCosts
 from echelon.torch.passes import Passes
 
-_LEAST = 0.01  # of a layer's passes that its weights take at least, whatever noise says
+_LEAST = 0.01  # least share of a layer's passes that its weights take, whatever the noise
 
 
 def measured(passes: Passes, layers: int, state: NumberArray, chunk: tuple[Any, Any], repeats: int) -> LayerCosts:
     """Return seconds, the median of repeats after one that warms up.
 
-    The weights of a layer are what its whole backward pass takes beyond handing the delta on; the last layer, which
-    hands none on, has weights only.
+    The weights of a layer are the time of its whole backward pass beyond passing the delta on; the last layer, which
+    passes none on, has weights only.
     """
     forwards: list[float] = []
     wholes: list[list[float]] = [[] for _ in range(layers)]

@@ -44,5 +44,5 @@ class Minibatches:
 @lru_cache(maxsize=4)
 def _order(seed: int, epoch: int, samples: int) -> IntArray:
     order = place_generator(seed, epoch).permutation(samples)
-    order.setflags(write=False)  # it is handed out, and asked for again
+    order.setflags(write=False)  # it is handed out, and used again
     return order

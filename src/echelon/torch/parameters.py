@@ -1,4 +1,4 @@
-"""A model as numbers that change from step to step, and a hull without numbers that computes with whatever it is given.
+"""A model as numbers that change from step to step, and a hull without numbers that computes with those it is given.
 
 The state of a step is one vector of all parameters and of the buffers of the same type, the step, the model's switches
 (which modules train, which parameters are trained) and its other buffers. The hull has the model's structure alone, on
@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 
 def shapes(model: nn.Module) -> list[tuple[str, torch.dtype, torch.Size]]:
-    """Return names, types and shapes of parameters and buffers: states of models where they agree fit each other."""
+    """Return names, types and shapes of parameters and buffers: models that agree in these can share states."""
     return [(name, tensor.dtype, tensor.shape) for name, tensor in _tensors(model)]
 
 
@@ -49,7 +49,7 @@ def hull(model: nn.Module) -> nn.Module:
     try:
         return deepcopy(model, memo)
     except (RuntimeError, TypeError) as error:
-        raise ArgumentError(f"model: it can't be copied, as workers need it: {error}") from error
+        raise ArgumentError(f"model: it can't be copied for the workers: {error}") from error
 
 
 def state(model: nn.Module, step: int) -> State:
@@ -73,7 +73,7 @@ class Loaded:
         for module, trains in zip(model.modules(), given.trains, strict=True):
             module.training = bool(trains)
         mine, others = _parted(model)
-        # copied: a state may lie in memory that can't be written to, which torch does not know of
+        # copied: a state may lie in memory that can't be written to, which torch does not know
         self._flat = torch.from_numpy(np.array(given.flat)).to(device)
         self._others = [tensor.to(device, copy=True) for tensor in given.others]
         pieces = torch.functional.split(self._flat, [tensor.numel() for _, tensor in mine])
@@ -93,7 +93,7 @@ class Loaded:
         return outputs
 
     def _written(self) -> list[int]:
-        """Return how often numbers were written to."""
+        """Return how often numbers were changed in place."""
         return [tensor._version for tensor in (self._flat, *self._others)]
 
 
@@ -103,7 +103,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _parted(model: nn.Module) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]:
-    """Return names and tensors of what is in the vector, parameters first, and of all else."""
+    """Return names and tensors of what is in the vector, parameters first, and of all others."""
     dtype = next(model.parameters()).dtype
     tensors = list(_tensors(model))
     return [one for one in tensors if one[1].dtype == dtype], [one for one in tensors if one[1].dtype != dtype]

@@ -3,7 +3,7 @@
 Layers are numbered in the order of back-propagation. Point 0 is the loss and point i the output of layer i, which layer
 i - 1 takes; so the layers of a slice lie between the points of its start and its stop. One call of
 `torch.autograd.grad` takes the derivative from a point where it is known to the weights of the slice and to the point
-below; through layers that nobody asked for it computes deltas alone.
+below; through layers that were not asked for it computes only deltas.
 """
 
 import weakref
@@ -61,7 +61,7 @@ class Passes:
         return np.asarray(torch.cat([part.reshape(-1) for part in found[: len(weights)]]).numpy())
 
     def delta(self, forward: Forward, layer: int) -> None:
-        """Hand the delta through one layer, which is not the last, and forget it: to measure what that costs."""
+        """Pass the delta through one layer, which is not the last, and forget it: to measure the cost."""
         self._derivatives(forward, layer, [forward.points[layer + 1]])
 
     def _derivatives(self, forward: Forward, top: int, wanted: list[Tensor]) -> tuple[Tensor, ...]:
@@ -72,13 +72,13 @@ class Passes:
         )
 
     def _load(self, state: NumberArray) -> tuple[list[nn.Module], list[list[Tensor]]]:
-        """Return the layers with the weights of a state, which are made once a round.
+        """Return the layers with the weights of a state, made once per round.
 
-        They are copies of the modules that share nothing which is written to, so that threads can work side by side.
+        They are copies of the modules that share nothing that is written to, so that threads can work side by side.
         """
         loaded = self._loaded
         if loaded is None or loaded[0]() is not state:
-            # copied: the memory of a state is used again for another one
+            # copied: the memory of a state is reused for another one
             flat = torch.from_numpy(np.array(state))
             views = {weight: view.requires_grad_() for weight, view in pieces(flat, trained(self._layers))}
             kept = {some: some for some in (*self._layers.parameters(), *self._layers.buffers())}
@@ -103,5 +103,5 @@ def pieces(flat: Tensor, weights: Sequence[nn.Parameter]) -> Iterator[tuple[nn.P
 
 
 def _tensor(values: Any) -> Tensor:
-    # copied: arrays from shared memory can't be written to, which torch does not know of
+    # copied: arrays from shared memory can't be written to, which torch does not know
     return values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))

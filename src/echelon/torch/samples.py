@@ -24,15 +24,15 @@ def arrays(data: Any) -> tuple[NumberArray, NumberArray]:
         data = data.tensors
     elif isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         if not len(data):  # type: ignore[arg-type]
-            raise ArgumentError("data: no samples; there must be one at least")
+            raise ArgumentError("data: no samples; there must be at least one")
         data = default_collate([data[i] for i in range(len(data))])  # type: ignore[arg-type]
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise ArgumentError(f"data: {type(data).__name__} is not allowed; must be {_ALLOWED}")
     inputs, targets = (_array(name, some) for name, some in zip(("inputs", "targets"), data, strict=True))
     if len(inputs) != len(targets):
-        raise ArgumentError(f"data: {len(inputs)} inputs and {len(targets)} targets; must be as many of both")
+        raise ArgumentError(f"data: {len(inputs)} inputs and {len(targets)} targets; must be equally many")
     if not len(inputs):
-        raise ArgumentError("data: no samples; there must be one at least")
+        raise ArgumentError("data: no samples; there must be at least one")
     return inputs, targets
 
 

@@ -1,4 +1,4 @@
-"""Chance in a forward pass, by step and chunk: whoever computes a chunk draws the same masks."""
+"""Chance in a forward pass, by step and chunk: every worker draws the same masks for a chunk."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ _TURN = RLock()  # threads share torch's generators
 
 @contextmanager
 def seeded(seed: int, step: int, chunk: int) -> Iterator[None]:
-    """Let torch's generators begin at what belongs to a chunk of a step; afterwards they are as they were before.
+    """Seed torch's generators for a chunk of a step; afterwards they are as they were before.
 
-    `CodedGradient` computes every chunk inside of it, so that a plain loop can draw the same dropout masks. Threads
+    `CodedGradient` computes every chunk inside it, so that a plain loop can draw the same dropout masks. Threads
     take turns in it.
 
     >>> with seeded(1, step=5, chunk=0):
@@ -38,7 +38,7 @@ def seeded(seed: int, step: int, chunk: int) -> Iterator[None]:
 
 
 def generator_states() -> list[bytes]:
-    """Return where torch's generators are: whether something drew from them shows in a change."""
+    """Return the state of torch's generators: a change shows that something drew from them."""
     states = [torch.get_rng_state()]
     if _cuda():
         states += torch.cuda.get_rng_state_all()

@@ -54,7 +54,7 @@ def train(
     if callback is not None and not callable(callback):
         raise ArgumentError(f"callback: {callback!r} is not allowed; must be a function of step and loss")
     if stream is not None and options:
-        raise ArgumentError(f"{', '.join(options)}: not allowed beside a stream; they are for one that is opened here")
+        raise ArgumentError(f"{', '.join(options)}: not allowed together with a stream; they are for a new one")
     losses = []
     with ExitStack() as ends:
         if stream is None:
