@@ -18,6 +18,7 @@ from echelon import plots
 from echelon.codes import Code, SpanTracker
 from echelon.papers import mmc_beyond, mmc_lending, mmc_unequal
 from echelon.papers.claims import Claim, run_steps, told, verdict, write_csv
+from echelon.papers.counting import counted
 from echelon.papers.mmc_beyond import LOAD, MODEL, WORKERS
 from echelon.prediction import predict_rounds
 from echelon.schemes import (
@@ -38,7 +39,7 @@ MOST_SUBSETS = 1000  # of rows that are tried one by one; where there are more, 
 def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], None] | None = None) -> list[Claim]:
     """Write PNG and CSV files for every figure, example and search into `folder`; return the claims with verdicts."""
     plans = schemes()
-    seen = {name: simulate_rounds(plan, MODEL, rounds=ROUNDS, seed=seed) for name, plan in plans.items()}
+    seen = {name: simulate_rounds(counted(plan), MODEL, rounds=ROUNDS, seed=seed) for name, plan in plans.items()}
     steps: tuple[Callable[[Path, int], list[Claim]], ...] = (
         partial(_figure1, plans=plans, seen=seen),
         _examples,
@@ -276,7 +277,9 @@ def _hybrids(folder: Path, seed: int) -> list[Claim]:
         plans = [make(**arguments), fractional_repetition(workers=workers, load=load), make(**arguments, hybrid=True)]
         kinds = mmc_beyond.speeds(workers, load, seed)
         for kind, laws in kinds.items():
-            many, one, both = (simulate_rounds(plan, laws, rounds=mmc_beyond.CHECK_ROUNDS, seed=seed) for plan in plans)
+            many, one, both = (
+                simulate_rounds(counted(plan), laws, rounds=mmc_beyond.CHECK_ROUNDS, seed=seed) for plan in plans
+            )
             over = int((both.times > np.minimum(many.times, one.times)).sum())
             later, rounds = later + over, rounds + mmc_beyond.CHECK_ROUNDS
             same += setting.endswith("order 6") and bool((both.times == many.times).all())

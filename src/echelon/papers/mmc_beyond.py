@@ -15,6 +15,7 @@ from echelon import plots
 from echelon.arrays import FloatArray
 from echelon.delays import RoundPace, ShiftedExponential
 from echelon.papers.claims import BEYOND, Claim, told, verdict, write_csv
+from echelon.papers.counting import counted
 from echelon.schemes import CodedPlan, gradient_coding, multi_message
 from echelon.search.multi_message import optimise_multi_message
 from echelon.simulation import SimulatedRounds, simulate_rounds
@@ -76,7 +77,7 @@ def clustering(folder: Path, seed: int) -> list[Claim]:
     kinds = speeds(WORKERS, LOAD, seed)
     plans = {(design, clusters): make(clusters) for design, make in DESIGNS.items() for clusters in CLUSTERS}
     seen = {
-        (kind, *key): simulate_rounds(plan, laws, rounds=CHECK_ROUNDS, seed=seed)
+        (kind, *key): simulate_rounds(counted(plan), laws, rounds=CHECK_ROUNDS, seed=seed)
         for kind, laws in kinds.items()
         for key, plan in plans.items()
     }
@@ -135,7 +136,7 @@ def orders_and_search(folder: Path, seed: int, *, seen: dict[str, SimulatedRound
     """Trade load for time: every order of the correlated design in 4 clusters, and the best of all designs."""
     orders = range(1, LOAD + 1)
     plans = [multi_message(workers=WORKERS, load=LOAD, clusters=4, order=order) for order in orders]
-    swept = [simulate_rounds(plan, MODEL, rounds=rounds, seed=seed) for plan in plans]
+    swept = [simulate_rounds(counted(plan), MODEL, rounds=rounds, seed=seed) for plan in plans]
     columns = ["mean", "error", "load", "load_with_stop"]
     rows = [
         [order, LOAD - order + 1, plan.slots[0].threshold, *figures(result)]

@@ -11,6 +11,7 @@ import numpy as np
 from echelon import plots
 from echelon.delays import Delay, RoundPace, Straggler, task_laws
 from echelon.papers.claims import BEYOND, Claim, write_csv
+from echelon.papers.counting import counted
 from echelon.papers.mmc_beyond import figures
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import CodedPlan, fractional_repetition, multi_message, sliding_window
@@ -120,7 +121,9 @@ def _best_of_families(spread: float, slow_share: float, seed: int) -> Best:
     """Return the best design of each family and limit, chosen on few rounds and scored on fresh ones."""
 
     def score(one: Candidate, rounds: int, start: int) -> SimulatedRounds:
-        return simulate_rounds(one.plan, unequal_laws(one.plan.parts, spread, slow_share), rounds=rounds, seed=start)
+        return simulate_rounds(
+            counted(one.plan), unequal_laws(one.plan.parts, spread, slow_share), rounds=rounds, seed=start
+        )
 
     tried = [one for one in candidates(spread) if one.copies <= MOST_COPIES + 1e-9]
     screened = [(one, score(one, SCREEN_ROUNDS, seed)) for one in tried]
