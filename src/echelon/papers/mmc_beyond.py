@@ -38,7 +38,7 @@ DESIGNS: dict[str, Callable[[int], CodedPlan]] = {
 
 
 def draw_bars(axis: "Axes", groups: Sequence[str], values: dict[str, list[float]]) -> None:
-    """Draw bars side by side, a colour a name, for each group."""
+    """Draw bars side by side, one colour per name, for each group."""
     width = 0.8 / len(values)
     for i, (name, heights) in enumerate(values.items()):
         axis.bar(np.arange(len(groups)) + (i - (len(values) - 1) / 2) * width, heights, width=width, label=name)
@@ -190,5 +190,5 @@ def orders_and_search(folder: Path, seed: int, *, seen: dict[str, SimulatedRound
 
 
 def figures(result: SimulatedRounds) -> list[float]:
-    """Return what tables show of simulated rounds."""
+    """Return what tables show about simulated rounds."""
     return [result.mean, result.error, result.load, result.load_with_stop]

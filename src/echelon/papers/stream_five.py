@@ -1,7 +1,7 @@
 """Figs. 2 to 4 of the stream paper: five workers, K = 1000.
 
 The paper draws its workers and prints none of their numbers. Pictures are those of one seeded draw of ours; what
-the text says of the splits is checked over `DRAWS` of them, and the claim says for how many it held.
+the text says about the splits is checked over `DRAWS` of them, and the claim says for how many it held.
 """
 
 from collections.abc import Callable
