@@ -1,4 +1,4 @@
-"""One schedule: a program that submits, cancels, reads and closes, is killed and started again, until all jobs have ended.
+"""One schedule: a program that submits, cancels, reads and closes, is killed and started again, until all jobs end.
 
 After each it is checked that every job was delivered once and in order, with the state that one process computes; that
 what the journal held after every crash is a state of the serial run; that the record adds up to what was delivered;

@@ -157,7 +157,7 @@ def orders_and_search(folder: Path, seed: int, *, seen: dict[str, SimulatedRound
         if name != "hybrid 1":  # lies on GC-MMC-1
             place = (4, -11) if name in ("LCC", "GC-MMC-1") else (4, 5)
             axis.annotate(name, (result.load, result.mean), xytext=place, textcoords="offset points", fontsize=8)
-    axis.axvline(WORKERS, color="black", linestyle=":", linewidth=1, label="a message a worker")
+    axis.axvline(WORKERS, color="black", linestyle=":", linewidth=1, label="one message per worker")
     axis.set_yscale("log")
     axis.set_xlabel("communication load (messages)")
     axis.set_ylabel("average completion time (s)")
