@@ -43,7 +43,7 @@ class ByMessage(Slots):
                     break
                 round.receive(tasks[place].slot, tasks[place].row, now, recovered[:, number])
             ends[number] = round.end
-        # a slot that the round did not wait for is never recovered
+        # slots that the round did not wait for are never recovered: they count up to its end
         return ends, np.minimum(recovered, ends)
 
 

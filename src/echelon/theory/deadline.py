@@ -4,7 +4,7 @@ Letters of the paper: P `workers`, delta `probability`, alpha `slowdown`, beta =
 `spread`.
 
 What the products of the window still lack is a Markov chain. All stragglers of a round return at the same moments, and
-so do all others; so the number of stragglers describes a round. Section 4 has no formula for this: it lets T go to
+so do all others; hence the number of stragglers describes a round. Section 4 has no formula for this: it lets T go to
 infinity (`dip_time`).
 """
 
