@@ -50,7 +50,7 @@ REPORTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--results", type=Path, help="Markdown file whose section 'bench' is to be replaced")
-    parser.add_argument("--only", choices=REPORTS, action="append", help="A measurement to make; may be repeated")
+    parser.add_argument("--only", choices=REPORTS, action="append", help="a measurement to make; may be repeated")
     arguments = parser.parse_args()
     known = {} if arguments.results is None or not arguments.only else parts(arguments.results, "bench")
     for title in arguments.only or REPORTS:

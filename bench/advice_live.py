@@ -1,9 +1,9 @@
 """Advice against what really happens: on emulated clusters, the best of every family and equal shares, all live.
 
-A strategy runs so many rounds that their mean is that of the long run within a sampling error of SHARP. Emulated
+A strategy runs enough rounds for their mean to be that of the long run within a sampling error of SHARP. Emulated
 workers sleep, so several long runs go on at once, in pieces of LONGEST_S; short ones, which the start of others would
-disturb, go on alone. What a worker takes for its j-th task of a round is drawn from the seed of the cluster and the
-piece, the worker and the round: strategies whose pieces are as many see the same times.
+disturb, go on alone. The time of a worker's j-th task of a round is drawn from the seed of the cluster and the piece,
+the worker and the round: strategies with equally many pieces see the same times.
 """
 
 import sys
@@ -29,7 +29,7 @@ from echelon.simulation import RoundSampler
 from echelon.stream.observer import Observer, RoundSeen
 
 SHARP = 0.015  # deviation of the mean of all rounds that a strategy runs, as a share of it
-LEAST = 40  # rounds at least
+LEAST = 40  # rounds, at least
 SHORT_S, LONGEST_S, AT_ONCE = 100.0, 400.0, 6
 SHORT_BURSTS = {"enter": 0.1, "leave": 0.5, "slowdown": 6.0}  # means over long ones take hours to become sharp
 TIME_S = 0.12  # mean time of an iteration under the best strategy, to which clusters are scaled
@@ -37,7 +37,7 @@ TIME_S = 0.12  # mean time of an iteration under the best strategy, to which clu
 
 @dataclass(frozen=True)
 class Emulated:
-    """A cluster and the work that it is for."""
+    """A cluster and its work."""
 
     name: str
     work: str
@@ -117,7 +117,7 @@ class _Run:
         self._found: list[Future[float]] = []
 
     def start(self, pool: ProcessPoolExecutor) -> None:
-        """Have all pieces run, as soon as there is room."""
+        """Run all pieces as soon as there is room."""
         self._found = [pool.submit(_live, *piece) for piece in self._pieces]
 
     @property
@@ -127,13 +127,13 @@ class _Run:
 
     @property
     def on_its_draws(self) -> float:
-        """What is expected of the times that its workers drew."""
+        """The expected mean for the times that its workers drew."""
         found = [_on_the_same_draws(profile, plan, size, seed) for profile, _, plan, size, seed in self._pieces]
         return float(np.average(found, weights=self._sizes))
 
 
 def _ran() -> list[tuple[Emulated, list[_Run]]]:
-    """Return all runs when they are over: what the master computes meanwhile would disturb them."""
+    """Return all runs when they are over: computing on the master meanwhile would disturb them."""
     chosen = [(emulated, *_chosen(emulated, number)) for number, emulated in enumerate(_clusters())]
     runs = [
         (emulated, [_Run(profile, emulated.work, one, number) for one in outcomes])
@@ -155,7 +155,7 @@ def _ran() -> list[tuple[Emulated, list[_Run]]]:
 
 def _rounds(profile: Profile, plan: Plan) -> int:
     """Return after how many rounds the deviation of their mean is SHARP."""
-    histories, each = 80, 100  # of so many rounds: times may depend on those of the rounds before
+    histories, each = 80, 100  # of this many rounds: times may depend on those of earlier rounds
     sampler, rng = RoundSampler(plan, task_laws(profile), profile.speeds.link), np.random.default_rng(0)
     times = sampler.draw(sampler.begin(histories, rng), histories, each, rng)[0].times
     return max(LEAST, int(each * (times.mean(axis=1).std() / times.mean() / SHARP) ** 2))
@@ -167,7 +167,7 @@ def _chosen(emulated: Emulated, seed: int) -> tuple[Profile, list[Outcome]]:
     scaled = emulated.profile.scaled(factor)
     advice = advise(scaled, work=emulated.work, seed=seed)
     job = "LinearJob" if emulated.work == "linear" else "SumJob"
-    # emulated workers draw one time a task: they can't show what a task takes whose parts have times of their own
+    # emulated workers draw one time per task: they can't show tasks whose parts have times of their own
     runnable = [one for one in advice.ranked if one.strategy.job in (None, job) and not one.strategy.by_parts]
     plain = next(one for one in runnable if one.name == BASELINE)
     runnable = [one for one in runnable if one is plain or not _same(one, plain)]
@@ -190,7 +190,7 @@ def _next(state: int, found: Any) -> int:
 
 
 def _live(profile: Profile, work: str, plan: Plan, rounds: int, seed: int) -> float:
-    """Return the mean time of an iteration, the first left out: it loads the work."""
+    """Return the mean time of an iteration, without the first one, which loads the work."""
     parts = profile.workload.critical
     ends: list[float] = []
     common: dict[str, Any] = {"update": _next, "state": 0, "iterations": rounds + 1, "plan": plan}
@@ -206,7 +206,7 @@ def _live(profile: Profile, work: str, plan: Plan, rounds: int, seed: int) -> fl
 
 
 def _on_the_same_draws(profile: Profile, plan: Plan, rounds: int, seed: int) -> float:
-    """Return the mean time of an iteration that is expected of the times that the live workers will draw."""
+    """Return the expected mean time of an iteration for the times that the live workers will draw."""
     laws = []
     for pace in paces(None, profile, seed):
         assert pace is not None

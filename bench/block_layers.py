@@ -1,4 +1,4 @@
-"""Layers of networks as blocks: measured costs, the levels that suit them, and eight processes that train by them."""
+"""Layers of networks as blocks: measured costs, the levels that suit them, and eight processes that train with them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +15,12 @@ WORKERS = 8
 SHIFT_S, RATE = 0.01, 20.0  # seconds that a chunk's whole gradient takes, and per second
 LAW = ec.delays.ShiftedExponential(shift=SHIFT_S, rate=RATE)
 ITERATIONS = 200
-SAMPLES = 32  # of a chunk; the emulated time must be far more than what two cores really need
+SAMPLES = 32  # per chunk; the emulated time must far exceed what two cores really need
 STEP = 0.3
 
 
 def report() -> str:
-    import torch  # not at the top: it takes its time
+    import torch  # not at the top: it loads slowly
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as on the workers

@@ -1,4 +1,4 @@
-"""Speed of decoding: weights, combination, encoding, each beside the bare operation it can't be quicker than."""
+"""Speed of decoding: weights, combination, encoding, each next to the bare operation that bounds it."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """`python -m bench.compare`: the same jobs on the same emulated clusters by echelon, Ray, Dask and torch.
 
-Each of the others takes part twice: as its documentation has it, and by hand as an expert would who knows what echelon
-knows. Every run has a process of its own; contenders take turns, one repeat after another.
+Each of the others takes part twice: as its documentation has it, and by hand as an expert would do it, knowing what
+echelon knows. Every run has its own process; contenders take turns, one repeat after another.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Title:
     together: bool = False  # by hand: one message per worker, which short rounds need more than copies
 
     def known(self) -> list[Known]:
-        """Return what is known of its rows beforehand."""
+        """Return what is known about its rows beforehand."""
         return [known(*row, self.round_s, self.iterations, self.together) for row in self.rows]
 
 
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def report(titles: Collection[str], repeats: int, minutes: float, results: Path | None) -> None:
-    """Run the parts that are asked for, print them, and put them into a document if there is one."""
+    """Run the requested parts, print them, and put them into a document if there is one."""
     until = time.monotonic() + 60 * minutes
     ours = [one for one in CONTENDERS if find_spec(one.package) is not None]
     rows = {title: [Row(one) for one in TITLES[title].known()] for title in titles}
@@ -112,7 +112,7 @@ def report(titles: Collection[str], repeats: int, minutes: float, results: Path 
 
 @dataclass
 class Row:
-    """A job on a cluster: what is known of it, and how long a round of each contender took, repeat by repeat.
+    """A job on a cluster: what is known about it, and how long a round of each contender took, repeat by repeat.
 
     A run that failed is infinitely long.
     """
@@ -121,7 +121,7 @@ class Row:
     rounds_s: dict[str, list[float]] = field(default_factory=dict)
 
     def repeat(self, contenders: Sequence[Contender], seed: int, title: str) -> None:
-        """Let everybody run once."""
+        """Let every contender run once."""
         case = replace(self.known.case, seed=seed)
         for one in contenders:
             took = _run(one, case)
@@ -161,7 +161,7 @@ def _milliseconds(rounds_s: Sequence[float]) -> str:
 
 
 def _run(contender: Contender, case: Case) -> float:
-    """Make a run in a process of its own; return seconds per round, infinitely many if it failed."""
+    """Make a run in its own process; return seconds per round, infinitely many if it failed."""
     try:
         ended = subprocess.run(
             [sys.executable, "-m", "bench.compare", "--run", contender.module, json.dumps(asdict(case))],
@@ -182,4 +182,4 @@ def _run(contender: Contender, case: Case) -> float:
 if __name__ == "__main__":
     from bench import compare
 
-    compare.main()  # by its name, which workers can import
+    compare.main()  # by its name, so that workers can import it

@@ -1,4 +1,4 @@
-"""The emulated clusters of the comparison, and what is known of a case before it is run."""
+"""The emulated clusters of the comparison, and what is known about a case before it runs."""
 
 import os
 import signal
@@ -42,8 +42,8 @@ class Case:
     """A job on a cluster.
 
     scale: of the cluster's times. seed: what task times are drawn from.
-    lanes, batches, ahead: the plan of those who carry it out by hand: the parts that each worker has from the start;
-        those that it is given, a batch at a time, when it has no more than `ahead` left.
+    lanes, batches, ahead: the plan for contenders that carry it out by hand: the parts that each worker has from the
+        start; those that it gets, a batch at a time, when it has no more than `ahead` left.
     together: whether what a worker has from the start comes as one message.
     """
 
@@ -82,7 +82,7 @@ class Case:
         return self.work.iterations // 2 if self.cluster == DEADLY else None
 
     def messages(self, parts: Sequence[int]) -> list[list[int]]:
-        """Return which parts come as one message, of those that a worker is given."""
+        """Return which parts come as one message, of those that a worker gets."""
         return [list(parts)] if self.together else [[part] for part in parts]
 
     def place(self, number: int) -> Place:
@@ -115,10 +115,10 @@ class Known:
 
 
 def known(name: str, job: str, round_s: float, iterations: int, together: bool) -> Known:
-    """Return what advice finds for a job on a cluster, scaled so that an iteration takes this long by the best.
+    """Return what advice finds for a job on a cluster, scaled so that the best iteration takes this long.
 
-    together: whether those who do it by hand send what a worker has as one message, in the shares of Theorem 2; else
-        they have the best plan without a code.
+    together: whether contenders by hand send what a worker has as one message, in the shares of Theorem 2; else they
+        get the best plan without a code.
     """
     profile, work = CLUSTERS[name](), JOBS[job].work
     advice = advise(profile, work=work)

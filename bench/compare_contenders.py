@@ -10,7 +10,7 @@ from bench.compare_lines import lines_of
 class Contender:
     """Who takes part, by which package, in which module (`run(case) -> Run`), and what it does.
 
-    others: further modules that it consists of.
+    others: its further modules.
     """
 
     name: str

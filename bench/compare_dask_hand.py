@@ -16,7 +16,7 @@ from bench.compare_hand import Hand
 from bench.compare_jobs import Job
 
 Call = asyncio.Task[Any]
-LOOK_S = 0.02  # how often somebody looks who is still there
+LOOK_S = 0.02  # how often to look which workers are still there
 
 
 class DaskWorker:
@@ -27,7 +27,7 @@ class DaskWorker:
         return os.getpid()
 
     async def begin(self, iteration: int) -> None:
-        """Learn of a new round, while a part of another one may be at work in the actor's thread."""
+        """Learn of a new round, while the actor's thread may still compute a part of another one."""
         self._latest = iteration
 
     def message(self, iteration: int, sent: float, request: np.ndarray, parts: Sequence[int]) -> dict[int, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The Dask that the comparison runs on, and what its workers know of the cluster that they are to be part of."""
+"""The Dask that the comparison runs on, and what its workers know about the emulated cluster."""
 
 import contextlib
 import logging
@@ -14,7 +14,7 @@ from bench.compare_emulation import Place
 
 
 class Emulation(WorkerPlugin):
-    """What a worker knows of the cluster that it is to be part of, and when its orders came."""
+    """What a worker knows about the emulated cluster, and when its orders came."""
 
     name = "emulation"
 

@@ -32,7 +32,7 @@ def _job(job: Job) -> ec.SumJob | ec.LinearJob:
 
 
 class Watched(Observer):
-    """Notes when iterations end, and kills a worker where one is to die."""
+    """Notes when iterations end, and kills a worker where one must die."""
 
     def __init__(self, case: Case, cluster: ec.clusters.ProcessCluster) -> None:
         self._case, self._cluster = case, cluster

@@ -1,4 +1,4 @@
-"""How a worker of an emulated cluster passes its time, whoever drives it."""
+"""How a worker of an emulated cluster spends its time, under any driver."""
 
 import time
 
@@ -21,14 +21,14 @@ class Place:
         self._pace, self._round = pace, 0
 
     def due(self, iteration: int, sent: float) -> float:
-        """Return when a part that was sent then is done; iterations count from 1."""
+        """Return when a part sent at that time is done; iterations count from 1."""
         if iteration != self._round:
             self._pace.begin(round=iteration, start=when_free(sent, self._pace.link), parts=1)
             self._round = iteration
         return self._pace.due(1.0, given=sent)[0]
 
     def do(self, job: Job, iteration: int, sent: float, request: np.ndarray, number: int) -> np.ndarray:
-        """Compute a part, in the time that it takes here."""
+        """Compute a part, in its time on this worker."""
         due = self.due(iteration, sent)
         found = job.part(request, number)
         wait(due)
@@ -36,7 +36,7 @@ class Place:
 
 
 class WholeParts(Pace):
-    """The pace of one of echelon's own workers that finishes its parts, needed or not, as those of the others do."""
+    """The pace of one of echelon's own workers that finishes its parts, needed or not, as the others' workers do."""
 
     def begin(self, *, round: int, start: float, parts: int) -> None:
         super().begin(round=round, start=when_free(start, self.link), parts=parts)
@@ -48,12 +48,12 @@ class WholeParts(Pace):
 
 
 def when_free(sent: float, link: float) -> float:
-    """Return when an order must have been sent to be there when it can be begun: a worker may be at work until now."""
+    """Return when an order must be sent to arrive when it can begin: a worker may be busy until now."""
     return max(sent, time.monotonic() - link)
 
 
 def whole_paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace | None]:
-    """Return what `echelon.clusters.pace.paces` does, of workers that finish their parts."""
+    """Do what `echelon.clusters.pace.paces` does, for workers that finish their parts."""
     made = [pace for pace in paces(workers, emulate, seed) if pace is not None]
     return [WholeParts(pace.law, pace.link, pace.rng) for pace in made]
 

@@ -12,7 +12,7 @@ class Hand:
     """One round after another of the same plan.
 
     A worker that has no more than `ahead` parts left gets the next batch of the pool, less what has come and what it
-    has itself; so a part may be computed twice, where somebody would be idle else.
+    has itself; so a part may be computed twice, where a worker would otherwise be idle.
     """
 
     def __init__(self, case: Case) -> None:
@@ -22,7 +22,7 @@ class Hand:
         self.found: dict[int, np.ndarray] = {}
 
     def begin(self, alive: Collection[int]) -> dict[int, list[int]]:
-        """Begin a round, and return what each worker has from the start; the shares of those that died are pulled."""
+        """Begin a round, and return what each worker has from the start; the shares of dead workers are pulled."""
         self.found = {}
         self._held = {place: list(self._case.lanes[place]) for place in alive}
         orphans = [[part] for place, lane in enumerate(self._case.lanes) if place not in alive for part in lane]
@@ -35,7 +35,7 @@ class Hand:
         self.found = {**values, **self.found}
 
     def more(self, place: int) -> list[int]:
-        """Return what a worker is given now, if anything."""
+        """Return what a worker gets now, if anything."""
         held = self._held[place]
         given: list[int] = []
         while self._pool and not given and len(held) <= self._case.ahead:
@@ -44,7 +44,7 @@ class Hand:
         return given
 
     def lost(self, place: int) -> None:
-        """Hand out again what a worker had that died."""
+        """Hand out again what a dead worker had."""
         self._pool.extendleft([part] for part in self._held.pop(place, []))
 
     @property

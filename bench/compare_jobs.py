@@ -1,4 +1,4 @@
-"""The two jobs of the comparison: a model that is trained, and a linear system that is solved, both in parts.
+"""The two jobs of the comparison: training a model, and solving a linear system, both in parts.
 
 An iteration asks every part for an array, and takes one step from all of them. Every contender does the same number of
 iterations, and must end where a single process ends.
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 SEED = 1
-SAMPLES, FEATURES = 20, 20  # samples of a part
-ROWS = 10  # of the matrix, of a part
-SAME = 1e-6  # how far apart ends may be, relative
+SAMPLES, FEATURES = 20, 20  # samples per part
+ROWS = 10  # of the matrix, per part
+SAME = 1e-6  # how far apart final states may be, relative
 
 
 class Job(ABC):
     """An iterative job whose data is cut into parts.
 
-    work: what it is to `echelon.advise`.
+    work: what `echelon.advise` calls it.
     """
 
     work: str

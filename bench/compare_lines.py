@@ -1,4 +1,4 @@
-"""How many lines of code a module has: those on which something stands that is neither a comment nor a docstring."""
+"""How many lines of code a module has: those that hold something other than a comment or a docstring."""
 
 import ast
 import io

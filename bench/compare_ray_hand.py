@@ -16,7 +16,7 @@ from bench.compare_hand import Hand
 from bench.compare_jobs import Job
 from bench.compare_ray_session import started
 
-CALLS = 16  # that an actor takes in at once: it does one after another, and learns of a new round by the others
+CALLS = 16  # that an actor accepts at once: it does one after another, and learns of a new round from the others
 
 
 class LaneWorker:
@@ -90,7 +90,7 @@ class Lanes:
             self._streams[stream] = place, actor
 
     def _lost(self, place: int, actor: Any) -> list[int]:
-        """Start another actor in place of one that died; return who may have to take over what it had."""
+        """Start another actor in place of one that died; return which actors may have to take over its parts."""
         if self._actors.get(place) is not actor:
             return []
         del self._actors[place]

@@ -1,9 +1,9 @@
 """Torch as its documentation has it: equal shares, and an exchange by gloo in which all wait for all.
 
-Training is `DistributedDataParallel`; a solve is its like for products: every rank multiplies its rows, and all ranks
-sum up what they have. Nothing in gloo outlasts a rank that dies: the others end with an error, and as many new ranks
-as are left begin with the last state of the first one. It is handed over for nothing, and new ranks are forked, where
-programs that run for real would write checkpoints and start Python again.
+Training is `DistributedDataParallel`; a solve does the same for products: every rank multiplies its rows, and all ranks
+sum up what they have. Gloo does not survive a rank that dies: the others end with an error, and as many new ranks as
+are left begin with the last state of the first one. That state costs nothing to hand over, and new ranks are forked;
+a real program would write checkpoints and start Python again.
 """
 
 import contextlib
@@ -90,7 +90,7 @@ def run(case: Case) -> Run:
 
 
 def run_shares(case: Case, shares: Sequence[int]) -> Run:
-    """Run a case in which the parts of a place are in proportion to its share."""
+    """Run a case in which each place gets parts in proportion to its share."""
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     places, state, ends = list(range(case.workers)), case.work.begin(), []
@@ -112,7 +112,7 @@ def _ranks(
     case: Case, places: Sequence[int], shares: Sequence[int], done: int, state: Any
 ) -> Iterator[tuple[list[ForkProcess], Connection]]:
     """Start a rank for each of these places, the first of which reports."""
-    context = multiprocessing.get_context("fork")  # torch is there already, and no thread yet
+    context = multiprocessing.get_context("fork")  # torch is loaded, and there is no thread yet
     ours, theirs = context.Pipe(duplex=False)
     ends = np.cumsum([0, *(shares[place] for place in places)])
     bounds = np.rint(ends / ends[-1] * case.work.parts)
@@ -167,8 +167,8 @@ def _rank(
     if rank == 0:
         reports.send((ends, ranked.state()))
     if not lost:
-        time.sleep(PATIENCE.total_seconds())  # until it is killed: others may still need its connections
-    os._exit(lost)  # which closes all connections at once, so that others learn of it
+        time.sleep(PATIENCE.total_seconds())  # until killed: others may still need its connections
+    os._exit(lost)  # closes all connections at once, so that the others notice
 
 
 def _ranked(job: Job, share: range, state: Any) -> Ranked:

@@ -1,4 +1,4 @@
-"""Emulated clusters, in units of about one task: a measurement scales them to the time that it has."""
+"""Emulated clusters, in units of about one task: each measurement scales them to its time."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ RARELY = Arrivals.poisson(1e-6)
 
 
 def cluster(parts: int, workers: Sequence[Worker]) -> Profile:
-    """Return workers for jobs of so many parts, that come rarely."""
+    """Return workers for jobs of this many parts, which come rarely."""
     return Profile(Workload(critical=parts, redundancy=1.0, iterations=50, arrivals=RARELY), workers)
 
 

@@ -31,7 +31,7 @@ def mpi_rows() -> list[list[str]]:
     return engines_mpi.mpi_rows()
 
 
-ENGINES = {"ray": ray_rows, "mpi4py": mpi_rows}  # by the package that each needs
+ENGINES = {"ray": ray_rows, "mpi4py": mpi_rows}  # by the package each needs
 
 if __name__ == "__main__":
     print(report())

@@ -1,7 +1,7 @@
 """MPI: our cluster against bare mpi4py exchanges of the same bytes, and Example 2 emulated by ranks.
 
-All is measured in one run of mpiexec (``mpiexec -n 6 python -m bench.engines_mpi``), where ours and the bare ones take
-turns: the bare workers are tasks of ours that speak to rank 0 by themselves, until it tells them to end.
+Everything is measured in one run of mpiexec (``mpiexec -n 6 python -m bench.engines_mpi``), where ours and the bare
+ones take turns: the bare workers are tasks of ours that talk to rank 0 directly until it ends them.
 """
 
 import json
@@ -26,7 +26,7 @@ from echelon.plan import Task
 ROOT = Path(__file__).parents[1]
 WORKERS, TASKS = 5, 11
 LENGTHS = {1: "8 B", 1000: "8 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
-ROUNDS = {1: 60, 1000: 60, 1_000_000: 5}  # a turn
+ROUNDS = {1: 60, 1000: 60, 1_000_000: 5}  # per turn
 TURNS = 6
 ITERATIONS = 80  # of Example 2
 KEY_OF_BARE = 1 << 40
@@ -34,7 +34,7 @@ BY_TCP = "by-tcp"
 LARGE, NEXT_S, TIMES = 1_000_000, 0.5, 7  # numbers in a result, how long the next part takes, how often
 
 ALL_AT_ONCE, ONE_BY_ONE, OBJECTS = 1.0, 2.0, 3.0  # how a bare worker sends its results
-# tasks of a worker, the bare exchange that ours is held against, and what is compared
+# tasks per worker, the bare exchange that ours is compared with, and what is compared
 COMPARED = (
     (1, "all at once", f"a round of {WORKERS} workers with a message each, against Send and Recv"),
     (TASKS, "one by one", f"a message of {WORKERS} x {TASKS}, against an order and a result at a time"),
@@ -42,12 +42,12 @@ COMPARED = (
     (1, "objects", f"a round of {WORKERS} workers with a message each, against Python objects"),
     (TASKS, "objects", f"a message of {WORKERS} x {TASKS}, against Python objects"),
 )
-ORDER = 256  # bytes, about as many as a lane of eleven tasks takes
+ORDER = 256  # bytes, about the size of a lane of eleven tasks
 
 
 def mpi_rows() -> list[list[str]]:
     """Return what, size, ours, bare and ratio: of messages, of rounds and of emulated iterations."""
-    # what leaves while a part goes on is shown by TCP, as between hosts: within one, a single copy hides it
+    # TCP, as between hosts, shows what leaves while a part goes on: within one host a single copy hides it
     return _ran(WORKERS + 1) + _ran(2, BY_TCP, OMPI_MCA_btl="self,tcp")
 
 
@@ -70,7 +70,7 @@ def ready(length: int) -> np.ndarray:
 
 
 class Ready:
-    """Every row is one part, and every part is there already."""
+    """Every row is one part, and every part is ready."""
 
     def __init__(self, length: int) -> None:
         self.length, self.weight = length, np.ones(1)
@@ -102,7 +102,7 @@ class BareWorker(Ready):
 
     @staticmethod
     def _objects(comm: Any) -> None:
-        """Take one order that says what ours does, and answer with what ours says of each result, as objects."""
+        """Take one order that says what ours does, and answer with what ours says about each result, as objects."""
         number, length, lane, _ = comm.recv(source=0, tag=1)
         for slot, row, _ in lane:
             began = time.monotonic()
@@ -111,7 +111,7 @@ class BareWorker(Ready):
 
 
 class BareMaster:
-    """The other side: results are received in any order, each into memory of its own that was there before."""
+    """The other side: results are received in any order, each into its own memory, allocated before."""
 
     def __init__(self) -> None:
         from mpi4py import MPI
@@ -125,14 +125,14 @@ class BareMaster:
         self.comm.Send(self.order, rank, 1)
 
     def all_at_once(self, length: int, tasks: int) -> None:
-        """Give everybody all tasks, then take in all results."""
+        """Give every worker all tasks, then take in all results."""
         for rank in range(1, WORKERS + 1):
             self._tell(rank, ALL_AT_ONCE, length, tasks)
         for memory in self._memory(length)[: WORKERS * tasks]:
             self.comm.Recv(memory, self.any, 2)
 
     def one_by_one(self, length: int, tasks: int) -> None:
-        """Give everybody one task, and another whenever a result comes in."""
+        """Give every worker one task, and another whenever a result comes in."""
         for rank in range(1, WORKERS + 1):
             self._tell(rank, ONE_BY_ONE, length, 1)
         left = WORKERS * (tasks - 1)
@@ -197,7 +197,7 @@ class Ours:
 
     @contextmanager
     def bare(self, master: BareMaster) -> Iterator[None]:
-        """Let all workers be bare ones for a while."""
+        """Make all workers bare ones for a while."""
         self._begin(next(self.numbers), KEY_OF_BARE, 1)
         try:
             yield
@@ -218,7 +218,7 @@ def _seconds(action: Callable[[int, int], None], length: int, tasks: int, rounds
 
 
 def _measured() -> dict[tuple[str, int, int], float]:
-    """Return the median seconds of a round, by who did it, length of a result and tasks of a worker."""
+    """Return the median seconds of a round, by contender, length of a result and tasks per worker."""
     times: dict[tuple[str, int, int], list[float]] = {}
     with closing(MpiCluster()) as cluster:
         ours, master = Ours(cluster), BareMaster()
@@ -253,7 +253,7 @@ def _floor_rows(took: dict[tuple[str, int, int], float]) -> list[list[str]]:
     least = {}
     for length, tasks in product((1, 1000), (1, TASKS)):
         floor = mpi_floor.measured(WORKERS, tasks, Ready(length))
-        # whatever ours is held against, it gives out all tasks at once
+        # ours gives out all tasks at once, whichever exchange it is compared with
         least[length, tasks] = floor.least(took["all at once", length, tasks], os.cpu_count() or 1)
     return [
         _row(f"the least with our Python: {what}", length, tasks, least[length, tasks], took[against, length, tasks])
@@ -265,7 +265,7 @@ def _floor_rows(took: dict[tuple[str, int, int], float]) -> list[list[str]]:
 class Timed(Ready):
     """The first part is large and says when it was ready; the second goes on for a while.
 
-    bare: whether the first one is sent by bare mpi4py before.
+    bare: whether bare mpi4py sends the first one beforehand.
     """
 
     def __init__(self, *, bare: bool) -> None:
@@ -287,7 +287,7 @@ class Timed(Ready):
 
 
 def _late_rows() -> list[list[str]]:
-    """Return how long after its end a part's result is there, while its worker is at the next part; medians."""
+    """Return how long after its end a part's result arrives while its worker computes the next part; medians."""
     from mpi4py import MPI
 
     ours, bare = [], []

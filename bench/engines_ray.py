@@ -1,7 +1,7 @@
 """Ray: our cluster against bare actors that stream the same bytes, Example 2 emulated by actors, and a run under kills.
 
-All is measured in one Ray of our own, in a process of its own (``python -m bench.engines_ray``); ours and the bare ones
-take turns.
+Everything is measured in one Ray of our own, in its own process (``python -m bench.engines_ray``); ours and the bare
+ones take turns.
 """
 
 import json
@@ -26,7 +26,7 @@ from echelon.plan import Task
 ROOT = Path(__file__).parents[1]
 WORKERS, TASKS = 5, 11
 LENGTHS = {1: "8 B", 1000: "8 kB", 1_000_000: "8 MB"}  # float64 numbers in a result
-ROUNDS = {1: 30, 1000: 30, 1_000_000: 4}  # a turn
+ROUNDS = {1: 30, 1000: 30, 1_000_000: 4}  # per turn
 TURNS, WARM_UP = 5, 5
 ITERATIONS = 100  # of Example 2
 KILL_SECONDS, KILL_PAUSE_S = 60.0, 2.0
@@ -49,7 +49,7 @@ def ready(length: int) -> np.ndarray:
 
 
 class Ready:
-    """Every row is one part, and every part is there already."""
+    """Every row is one part, and every part is ready."""
 
     def __init__(self, length: int) -> None:
         self.length, self.weight = length, np.ones(1)
@@ -70,7 +70,7 @@ class Streamer:
 
 
 class Bare:
-    """Bare actors, read in the quickest way that was found: `ray.wait` over the generators, one `ray.get` for all."""
+    """Bare actors, read in the quickest way we found: `ray.wait` over the generators, one `ray.get` for all."""
 
     def __init__(self) -> None:
         import ray
@@ -202,4 +202,4 @@ def main() -> None:
 if __name__ == "__main__":
     from bench import engines_ray
 
-    engines_ray.main()  # by its name, which workers can import
+    engines_ray.main()  # by its name, so that workers can import it

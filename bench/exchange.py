@@ -32,7 +32,7 @@ class Contender:
 
 
 def timed(exchange: Callable[[int], int]) -> Rounds:
-    """Return rounds of an exchange that is done on demand and returns how many numbers it brought."""
+    """Return rounds of an exchange that runs on demand and returns how many numbers it brought."""
 
     def rounds(length: int, count: int) -> list[float]:
         times = []

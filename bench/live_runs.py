@@ -136,7 +136,7 @@ def _in_a_row(cluster: ec.clusters.ProcessCluster, over: threading.Event) -> int
     rng = np.random.default_rng(1)
     killed: set[int] = set()
     while len(killed) < KILLS:
-        # numbers are never used again: who was killed is not counted twice
+        # numbers are never reused: no killed worker is counted twice
         alive = [number for number in cluster.pids() if number not in killed]
         if alive:
             killed.add(int(rng.choice(alive)))

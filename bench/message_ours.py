@@ -1,4 +1,4 @@
-"""The exchange by our own workers: by the bare cluster, and through a stream that adds up what came."""
+"""The exchange by our own workers: by the bare cluster, and through a stream that adds up the results."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,7 +51,7 @@ def _bare() -> Iterator[Rounds]:
 def started(
     start: Callable[[], ProcessCluster], lengths: Iterable[int]
 ) -> Iterator[tuple[ProcessCluster, Sequence[int]]]:
-    """Give a cluster that knows the work of each length, under the length as its key, and its workers by place."""
+    """Yield a cluster that knows the work of each length, with the length as its key, and its workers by place."""
     with closing(start()) as cluster:
         workers: dict[int, int] = {}
         while len(workers) < WORKERS:

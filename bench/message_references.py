@@ -1,4 +1,4 @@
-"""Bare operations that an exchange can be held against; they are no bounds: messages that are ready together share."""
+"""Bare operations to compare an exchange with; they are no bounds: messages that are ready together share costs."""
 
 import os
 import socket
@@ -43,7 +43,7 @@ def _ping_pong(place: str) -> Iterator[Rounds]:
 
 
 def _echo(ours: socket.socket, theirs: socket.socket, cores: set[int]) -> NoReturn:
-    """Be the child: send everything back until the other end is closed."""
+    """In the child, send everything back until the other end is closed."""
     try:
         ours.close()
         os.sched_setaffinity(0, cores)

@@ -1,8 +1,8 @@
-"""Speed of messages: rounds that compute nothing, by our workers, by Ray, Dask and loky, beside the bare operations.
+"""Speed of messages: rounds that compute nothing, by our workers, by Ray, Dask and loky, next to the bare operations.
 
-Everybody does the same exchange: 55 tasks, 11 per worker, each of which returns an array that the worker has ready,
-until 50 results are in the master's hands. The packages of the others are optional. Each contender is measured in a
-process of its own, for some leave threads and settings behind that slow down whoever comes after them; all take turns.
+All do the same exchange: 55 tasks, 11 per worker, each of which returns an array that the worker has ready, until the
+master has 50 results. The packages of the others are optional. Each contender is measured in its own process, since
+some leave threads and settings behind that slow down the next one; all take turns.
 """
 
 import time
@@ -37,7 +37,7 @@ def report() -> str:
 
 
 def _repeat() -> Took:
-    """Measure everybody once: ours and the references in turns, then each of the others."""
+    """Measure all contenders once: ours and the references in turns, then each of the others."""
     took = _measured([*REFERENCES, *OURS])
     for other in OTHERS:
         if find_spec(other.package) is not None:

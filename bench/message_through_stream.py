@@ -1,4 +1,4 @@
-"""A message through `Stream` beside the bare cluster: what planning, deciding and weights add to it.
+"""A message through `Stream` next to the bare cluster: what planning, deciding and weights add to it.
 
 The exchange of `bench.exchange`, by calls of the cluster alone and through a stream, by a job with the same work, which
 adds nothing up; for small messages also as a coded sum, as a user's job does it. All take turns.
@@ -69,7 +69,7 @@ class ReadyWork:
 
 
 class ReadyJob(IterativeJob):
-    """Rounds whose messages are taken in, and not added up."""
+    """Rounds that take in messages and don't add them up."""
 
     parts = WORKERS * TASKS
 
@@ -129,7 +129,7 @@ def _bare(kind: str, length: int) -> Iterator[Rounds]:
 
 
 def _exchange(cluster: Cluster, workers: Sequence[int], number: int, length: int) -> None:
-    """Do one round: hand out all tasks, and end it when as many messages are there as it needs."""
+    """Do one round: hand out all tasks, and end it when it has the messages that it needs."""
     cluster.broadcast(number, length, STATE)
     for worker, lane in zip(workers, LANES, strict=True):
         cluster.assign(worker, number, lane)
@@ -161,12 +161,12 @@ def _medians(kind: str, length: int) -> list[float]:
     """Return microseconds per message, bare, through a stream, and as a sum of small ones."""
     rounds, turns = ROUNDS[length]
     contenders = [_bare(kind, length), _stream(kind, ReadyJob(length, rounds))]
-    if length == min(ROUNDS):  # with large ones it is coding and adding that takes the time
+    if length == min(ROUNDS):  # with large ones coding and adding take the time
         contenders.append(_stream(kind, sum_job(length, rounds)))
     with ExitStack() as stack:
         ways = [stack.enter_context(contender) for contender in contenders]
         for way in ways:
-            way(rounds)  # memory is touched and work loaded
+            way(rounds)  # touches memory and loads the work
         took = [[_seconds(way, rounds) for way in ways] for _ in range(turns)]
     return [float(median) / (rounds * NEEDED) * 1e6 for median in np.median(took, axis=0)]
 

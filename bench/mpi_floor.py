@@ -1,7 +1,7 @@
-"""What an MPI exchange takes at least with our Python: measured with frames that are handed over within one process.
+"""The least time of an MPI exchange with our Python: measured with frames handed over within one process.
 
-It is a floor for this code, not for any: caches are as warm as they get, nobody polls, nobody waits for a processor.
-Less is conceivable with less Python between MPI and the caller, or with Python that runs while bytes travel.
+It is a floor for this code, not for any code: caches are as warm as possible, nothing polls or waits for a processor.
+Less Python between MPI and the caller, or Python that runs while bytes travel, could take less.
 """
 
 import time
@@ -53,10 +53,10 @@ class Floor:
     results: float
 
     def least(self, bare: float, processors: int) -> float:
-        """Return the seconds that a round takes at least, if the same bytes take `bare` seconds without our Python.
+        """Return the least seconds of a round, if the same bytes take `bare` seconds without our Python.
 
-        What comes one after the other adds to them: all that the master does, or all orders, the work of the last
-        worker and its last result. And all ranks together have no more than the processors that there are.
+        Steps that come one after another add to them: all that the master does, or all orders, the work of the last
+        worker and its last result. And all ranks together have only the machine's processors.
         """
         master = self.orders + self.results
         last = self.orders + self.worker + self.results / (self.workers * self.tasks)
@@ -64,7 +64,7 @@ class Floor:
 
 
 def measured(workers: int, tasks: int, work: Any) -> Floor:
-    """Measure a round of some workers, each with as many tasks; medians."""
+    """Measure a round of some workers, each with this many tasks; medians."""
     queues: list[deque[Any]] = [deque() for _ in range(workers + 1)]
     links = [Handing(rank, queues) for rank in range(workers + 1)]
     with patch.object(mpi, "join", lambda: links[0]):

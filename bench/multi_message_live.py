@@ -13,7 +13,7 @@ from echelon.jobs import HollowJob
 from echelon.stream import read_record
 
 WORKERS = 12
-SHIFT_S, RATE = 0.003, 100 / 3  # of the pace: seconds a chunk, and per second; a part takes 33 ms on average
+SHIFT_S, RATE = 0.003, 100 / 3  # of the pace: seconds per chunk, and per second; a part takes 33 ms on average
 SPREAD = np.linspace(1.0, 3.0, WORKERS)  # how much slower each worker is, where they differ
 ITERATIONS = 250
 STEP = 2.0

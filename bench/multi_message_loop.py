@@ -1,4 +1,4 @@
-"""Plain event loops over the messages of a plan: the references that the vectorised rounds are held to."""
+"""Plain event loops over the messages of a plan: the references for the vectorised rounds."""
 
 from heapq import heapify, heappop, heapreplace
 from itertools import accumulate
@@ -11,12 +11,12 @@ SHIFT, RATE = 0.01, 10.0  # mmc, section 4.1
 
 
 def draw_paces(workers: int, rng: Generator) -> list[float]:
-    """Return one pace a worker, drawn one by one."""
+    """Return one pace per worker, drawn one by one."""
     return [SHIFT + rng.standard_exponential() / RATE for _ in range(workers)]
 
 
 def plain_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
-    """Return when a round ends and how many messages had come, where worker p takes paces[p] a part.
+    """Return when a round ends and how many messages had come, where worker p takes paces[p] per part.
 
     All messages are put into a heap and taken out in order of time; each is noted in its slot.
     """
@@ -39,7 +39,7 @@ def plain_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
 
 
 def tuned_round(plan: Plan, paces: list[float]) -> tuple[float, int]:
-    """Return the same, as quickly as plain Python can: a worker's next message is made when its last one is taken."""
+    """Return the same, as fast as plain Python can: a worker's next message is made when its last one is taken."""
     seen: list[set[int]] = [set() for _ in plan.slots]
     left = len(plan.slots)
     events = [(lane[0].cost * pace, p, 0) for p, (lane, pace) in enumerate(zip(plan.lanes, paces, strict=True)) if lane]

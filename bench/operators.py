@@ -1,4 +1,4 @@
-"""SciPy's solvers on a coded operator: the same answers as on the matrix itself, with workers that die in mid-solve."""
+"""SciPy's solvers on a coded operator: the same answers as on the matrix itself, while workers die mid-solve."""
 
 import time
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""Idle workers that begin the next job: what it saves live, beside what the simulator says.
+"""Idle workers that begin the next job: what it saves live, next to what the simulator says.
 
 A batch of jobs is submitted at once; the delay of a job is from then to its delivery.
 """
@@ -96,7 +96,7 @@ def _live(profile: Profile, plan: CodedPlan, iterations: int, seed: int, *, over
         Stream("processes", emulate=profile, seed=seed, overlap=overlap, progress=False) as stream,
         stream.keep(job) as kept,
     ):
-        kept.run(0)  # the work is loaded
+        kept.run(0)  # loads the work
         handles = [kept.submit(0) for _ in range(JOBS)]
         return float(np.mean([handle.delivery().delay for handle in handles]))
 

@@ -1,7 +1,7 @@
-"""`python -m bench.planted`: bugs planted one at a time into a copy of the package, and what of the tests catches each.
+"""`python -m bench.planted`: bugs planted one at a time into a copy of the package, and which tests catch each.
 
 Bugs in master and driver must be caught by the whole-stack schedules (`bench.chaos`), those in the clusters by the
-tests of the clusters. A bug whose place is no longer there, or that nothing catches, ends the command with exit code 1.
+tests of the clusters. A bug whose place is gone, or that nothing catches, ends the command with exit code 1.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from bench.results import markdown_table, replace_section
 
 ROOT = Path(__file__).parents[1]
-SCHEDULES = 2000  # within which a bug must be caught
+SCHEDULES = 2000  # a bug must be caught within this many
 LIMIT_S = 900.0
 TESTS = [f"tests/clusters/test_{name}.py" for name in ("shelf", "places", "memory", "mailbox", "processes")]
 TESTS += ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py", "-k", "not [ray"]
@@ -26,9 +26,9 @@ TESTS += ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py",
 
 @dataclass(frozen=True)
 class Bug:
-    """What stands in a file, and what is put in its place.
+    """A text in a file, and what replaces it.
 
-    tests: whether the tests of the clusters must catch it, and not the schedules.
+    tests: whether the tests of the clusters must catch it, instead of the schedules.
     """
 
     name: str
@@ -43,7 +43,7 @@ DELIVERER, STREAM = "stream/deliverer.py", "stream/stream.py"
 WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
 NURSERY, THREADS = "clusters/nursery.py", "clusters/threads.py"
 
-NONE = Bug("none", "", "", "")  # for a copy in which nothing may be caught
+NONE = Bug("none", "", "", "")  # for a copy without a bug
 BUGS = [
     Bug("the driver skips a purge", DRIVER, "                self._cluster.purge(round)\n", ""),
     Bug(

@@ -90,7 +90,7 @@ def _coding() -> str:
 
 
 def _interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the median time of each work; they take turns, so that a noisy moment meets all."""
+    """Return the median time of each work; they take turns, so that noise affects all alike."""
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(REPEATS):
         for name, work in works.items():
@@ -101,7 +101,7 @@ def _interleaved(works: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def _coded_rows(scheme: Sequential, products: int = 2000) -> tuple[float, float]:
-    """Return how many coded rows a product is given, without stragglers and with them."""
+    """Return how many coded rows a product gets, without stragglers and with them."""
     found = []
     for share in (0.0, SLOW_SHARE):
         rng, window, count = np.random.default_rng(1), Window(scheme), 0
@@ -111,7 +111,7 @@ def _coded_rows(scheme: Sequential, products: int = 2000) -> tuple[float, float]
             count += sum(task.row >= scheme.code.systematic for lane in plan.lanes for task in lane)
             slow = rng.random(scheme.workers) < share
             came = [(t.slot, t.row) for lane, late in zip(plan.lanes, slow, strict=True) if not late for t in lane]
-            # the due product is waited for
+            # the round waits for the due product
             assert plan.ending is not None
             due = [(t.slot, t.row) for lane in plan.lanes for t in lane if t.slot in plan.ending.due]
             came += [at for at in due if at not in came]
@@ -178,7 +178,7 @@ def _rounds() -> str:
 
 
 def _live(scheme: Sequential, law: Delay, name: str, products: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return how long rounds took, start to start, how long they would ideally, and the largest error."""
+    """Return how long rounds took, start to start, how long they ideally take, and the largest error."""
     rng = np.random.default_rng(1)
     rows, inner, columns = SHAPE
     fixed = rng.standard_normal((rows, inner))

@@ -1,4 +1,4 @@
-"""The same exchange by Ray, Dask and loky, in the quickest ways that were found."""
+"""The same exchange by Ray, Dask and loky, in the quickest ways we found."""
 
 import asyncio
 import logging
@@ -197,7 +197,7 @@ OTHERS = [
         rounds={1: 100, 10_000: 60, 1_000_000: 10},
         how="five actors with streaming generators; `ray.wait` over the generators, one `ray.get` for the 50 "
         "references, the rest forgotten with its generator",
-        warm_up=40,  # its object store becomes quicker for this long
+        warm_up=40,  # its object store keeps getting quicker for this long
     ),
     Contender(
         name="Ray, 11 returns per call",

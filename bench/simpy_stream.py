@@ -1,6 +1,6 @@
-"""The same stream of jobs as a straightforward SimPy model: the reference that the vectorised paths are held to.
+"""The same stream of jobs as a straightforward SimPy model: the reference for the vectorised paths.
 
-One process a worker and iteration, a shared counter, an event when enough results are in, interrupts as purge,
+One process per worker and iteration, a shared counter, an event when enough results are in, interrupts as purge,
 and the same record as ours: delay of every job, service time, computing time of every worker.
 """
 

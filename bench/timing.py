@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 
 def best_of(actions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the shortest time of each action in seconds; the actions take turns, so that noise meets all alike."""
+    """Return the shortest time of each action in seconds; the actions take turns, so that noise affects all alike."""
     shortest = dict.fromkeys(actions, float("inf"))
     for _ in range(repeats):
         for name, action in actions.items():

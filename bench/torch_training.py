@@ -9,14 +9,14 @@ from bench.results import markdown_table
 from bench.timing import best_of
 from echelon.papers.sequential_training import images
 
-SAMPLES, BATCH = 2240, 224  # the one a multiple of the other: all steps are alike
+SAMPLES, BATCH = 2240, 224  # one a multiple of the other: all steps are alike
 BLOCK, REPEATS = 4, 25
 WORKERS, REDUNDANCY, STEPS = 4, 1.5, 60
 RATE, SEED = 0.05, 1
 
 
 def report() -> str:
-    import torch  # not at the top: it takes its time
+    import torch  # not at the top: it loads slowly
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as on the workers

@@ -22,7 +22,7 @@ from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Ref
 from echelon.master.machine import Master, Phase
 from echelon.plan import AHEAD
 
-_SOME = 4  # one in so many rounds is looked at with every message
+_SOME = 4  # one in this many rounds is checked with every message
 
 
 class BrokenPromise(EchelonError):
@@ -55,7 +55,7 @@ class Watcher:
         return actions
 
     def _promise(self, kept: bool, text: str, *what: object) -> None:
-        """Raise unless a promise is kept; what it is about is only put into words then."""
+        """Raise unless a promise is kept; the message is built only then."""
         if not kept:
             raise BrokenPromise(f"{text}: {', '.join(map(str, what))}" if what else text)
 
@@ -122,7 +122,7 @@ class Watcher:
         if collecting and master.collection is not None:
             self._promise(self._timer == (master.round, master.attempt), "an open round without a timer")
             self._promise(set(master.collection.pending) <= set(master.workers), "rows are awaited from the dead")
-            # a message moves a row from what is awaited to what arrived: looking is expensive, and done in some rounds
+            # a message moves a row from what is awaited to what arrived: checking is expensive, and done in some rounds
             look = not isinstance(event, Received) or (master.round % _SOME == 0 and not master.collection.codes)
             stuck = look and master.workers and master.collection.orphans(master.workers)
             self._promise(not stuck, "a round can't end with what is on its way", master.round, stuck)

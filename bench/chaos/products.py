@@ -1,4 +1,4 @@
-"""Schedules of products: a `MatmulStream` under faults of its workers, against products that one process forms."""
+"""Schedules of products: a `MatmulStream` under faults of its workers, against products that one process computes."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ SCHEMES: list[Sequential] = [
 
 
 def run_products(seed: int) -> None:
-    """Run one schedule; raise where anything is not as it must be."""
+    """Run one schedule; raise where anything is wrong."""
     rng = np.random.default_rng([seed, 7])
     scheme = SCHEMES[int(rng.integers(len(SCHEMES)))]
     trouble = _without_raises(faults(rng, places=scheme.workers, horizon=10.0, crashes=False))

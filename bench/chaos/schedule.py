@@ -1,4 +1,4 @@
-"""One schedule: a program that submits, cancels, reads and closes, is killed and started again, until all has ended.
+"""One schedule: a program that submits, cancels, reads and closes, is killed and started again, until all jobs end.
 
 After each it is checked that every job was delivered once and in order, with the state that one process computes; that
 what the journal held after every crash is a state of the serial run; that the record adds up to what was delivered;
@@ -29,15 +29,15 @@ from echelon.seeds import place_generator
 from echelon.stream import Delivery, Journal, read_record
 
 READS = 12  # times that a life looks at its deliveries before the end
-PRODUCTS = 10  # one in so many schedules has a stream of products, too
-LIVES = 6  # from which on the master is not killed any more
-LONG_S = 1e8  # virtual seconds after which a job is taken to be stuck
+PRODUCTS = 10  # one in this many schedules also has a stream of products
+LIVES = 6  # after which the master is no longer killed
+LONG_S = 1e8  # virtual seconds after which a job counts as stuck
 MEMORY = "/dev/shm"  # where files cost least, on Linux
 
 
 @dataclass
 class Tally:
-    """What schedules amounted to."""
+    """Totals over schedules."""
 
     schedules: int = 0
     lives: int = 0
@@ -46,17 +46,17 @@ class Tally:
 
 @dataclass
 class Seen:
-    """What is known of a schedule, over all lives of its program."""
+    """What is known about a schedule, over all lives of its program."""
 
     deliveries: list[Delivery] = field(default_factory=list)
-    asked: set[int] = field(default_factory=set)  # jobs that were to be cancelled when the master died, perhaps
+    asked: set[int] = field(default_factory=set)  # jobs whose cancellation may have been under way when the master died
     cancelled: set[int] = field(default_factory=set)
     errors: dict[int, list[float]] = field(default_factory=dict)
     raised: bool = False
 
 
 def run_schedule(seed: int, tally: Tally | None = None) -> None:
-    """Run one schedule; raise where anything is not as it must be."""
+    """Run one schedule; raise where anything is wrong."""
     if seed % PRODUCTS == 0:
         run_products(seed)
     world = drawn(seed)
@@ -83,7 +83,7 @@ class Program:
         self._first = 1 if world.journalled else 0  # number of the first job
 
     def live(self) -> None:
-        """Live once: from the journal as it is to the end, or to an untimely one."""
+        """Live once: from the journal as it is to the end, or until killed."""
         self.lives += 1
         assert self.lives < 3 * LIVES, "a program that is killed for ever"
         world, record = self.world, self._folder / f"record-{self.lives}"
@@ -100,7 +100,7 @@ class Program:
         stream: WatchedStream | None = None
         try:
             stream = object.__new__(WatchedStream)
-            stream.__init__(  # by hand: what is half made when the master dies must be found
+            stream.__init__(  # by hand: a stream half made when the master dies must be reachable
                 cluster, journal=self._journal, record=record, observers=[notes], progress=False, **world.options
             )
             Life(self, stream, cluster, rng).run()
@@ -124,7 +124,7 @@ class Program:
         return self.world.jobs[number - self._first].states[iteration]
 
     def take(self, delivery: Delivery) -> None:
-        """Take a delivery as a user would, and look at it."""
+        """Take a delivery as a user would, and check it."""
         self.seen.deliveries.append(delivery)
         numbers = [one.number for one in self.seen.deliveries]
         assert numbers == sorted(set(numbers)), f"out of order, or twice: {numbers}"
@@ -138,7 +138,7 @@ class Program:
         _same(delivery.result, planned.states[-1])
 
     def _check_journal(self) -> None:
-        """Hold what the journal has against a serial run, and against what was delivered."""
+        """Compare the journal with a serial run, and with what was delivered."""
         if self._journal is None or not self._journal.exists():
             return
         journal = Journal(self._journal)
@@ -209,7 +209,7 @@ class Life:
         due += [(time, 5, 0) for time in np.cumsum(self._rng.exponential(self._world.reads, READS)).tolist()]
         for time, kind, job in sorted(due):
             if kind == 5 and not stream._out.outstanding():
-                continue  # what is there is taken in the end
+                continue  # what has come is taken at the end
             self._pass(time)
             if kind == 2:
                 return self._close_at_once()
@@ -306,7 +306,7 @@ class Full:
 
 
 def bury(stream: Any) -> None:
-    """Let go of the files of a program that is dead, and of nothing else."""
+    """Close the files of a dead program, and nothing else."""
     if getattr(stream, "_journal", None) is not None:
         stream._journal.close()
     for observer in getattr(getattr(stream, "_told", None), "_all", ()):
@@ -319,7 +319,7 @@ def _same(found: Any, expected: Any) -> None:
 
 
 def run_schedules(first: int, count: int, tally: Tally | None = None) -> None:
-    """Run schedules by seed; say which one failed and how to see it again."""
+    """Run schedules by seed; say which one failed and how to reproduce it."""
     for seed in range(first, first + count):
         try:
             run_schedule(seed, tally)

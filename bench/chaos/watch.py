@@ -1,4 +1,4 @@
-"""A stream whose every event and message is looked at while it runs."""
+"""A stream whose every event and message is checked while it runs."""
 
 from collections.abc import Callable
 from functools import reduce, wraps
@@ -15,15 +15,15 @@ from echelon.master.machine import Master
 from echelon.plan import AHEAD
 from echelon.stream import Observer, Stream
 
-MOST_POLLS = 100_000  # of one life, after which it is taken to go on for ever
+MOST_POLLS = 100_000  # of one life, after which it counts as endless
 
 
 class NeverEnds(AssertionError):
-    """A schedule that goes on and on: a job is stuck."""
+    """A schedule that never ends: a job is stuck."""
 
 
 class WatchedCluster(VirtualCluster):
-    """Remembers who came up where, and does not go on for ever."""
+    """Remembers which worker came up where, and stops endless lives."""
 
     stuck_s = 0.0
 
@@ -44,7 +44,7 @@ class WatchedCluster(VirtualCluster):
 
 
 class Rows:
-    """What came of every slot, and whether that is enough, by the rank of its rows and nothing else."""
+    """What came for every slot, and whether that is enough, by the rank of its rows alone."""
 
     known: dict[tuple[bytes, frozenset[int]], bool] = {}  # noqa: RUF012 - of all schedules
 
@@ -59,7 +59,7 @@ class Rows:
         self._alive: set[int] = set()
 
     def check(self, event: Event, actions: list[Action]) -> None:
-        """Look at one event and at what the master made of it."""
+        """Check one event and what the master made of it."""
         self.events += 1
         recovers = {action.slot: action for action in actions if isinstance(action, Recover)}
         match event:
@@ -140,7 +140,7 @@ def noted(hook: Callable[..., None]) -> Callable[..., None]:
 
 
 class Notes(Observer):
-    """What the stream tells, held against what is known: places, iterations, errors.
+    """What the stream reports, compared with what is known: places, iterations, errors.
 
     errors: of each job, the error of every iteration that it took, in all lives.
     """

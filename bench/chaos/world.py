@@ -22,7 +22,7 @@ from echelon.schemes import (
 from echelon.stream.coding import Coding
 
 SIZE = 3  # numbers of a state
-SEED = 1  # of the stream: codes are the same in all schedules, so that what is known of them is kept
+SEED = 1  # of the stream: codes are the same in all schedules, so that what is known about them is kept
 
 
 def grown(state: np.ndarray, chunk: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def drawn(seed: int) -> World:
 
 
 def _job(rng: Generator, places: int, redundancy: float) -> tuple[IterativeJob, list[np.ndarray]]:
-    """Return a job of some kind, and the states that it goes through."""
+    """Return a job of some kind, and the states that it passes through."""
     iterations = int(rng.integers(1, 5))
     state = rng.uniform(-1, 1, SIZE)
     kind = int(rng.integers(4))
@@ -164,7 +164,7 @@ def _tight(job: IterativeJob, redundancy: float) -> float:
 
 
 def faults(rng: Generator, *, places: int, horizon: float, crashes: bool) -> Faults:
-    """Return faults of every kind, some of them absent; `crashes`: the master may be killed, too."""
+    """Return faults of every kind, some of them absent; `crashes`: the master may also be killed."""
     some = rng.integers(0, 3, 6)
 
     def when() -> float:

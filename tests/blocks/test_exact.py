@@ -88,7 +88,7 @@ def test_one_worker_takes_everything():
 
 
 def test_what_is_not_allowed_is_named():
-    with pytest.raises(ArgumentError, match=r"tolerance: .* as near as it gets"):
+    with pytest.raises(ArgumentError, match=r"tolerance: .* is the best reached"):
         optimise_exact(3, 10, LAW, tolerance=1e-25)
     with pytest.raises(ArgumentError, match="workers: "):
         optimise_exact(0, 10, LAW)

@@ -209,7 +209,7 @@ def paces_of(place, rounds):
     """Return what a worker takes for a part in each round, as virtual time draws it from seed 1."""
     pace, found = Pace(mmc.MODEL, 0.0, place_generator(1, place)), []
     for number in range(1, rounds + 1):
-        pace.begin(round=number, start=0.0, tasks=1)
+        pace.begin(round=number, start=0.0, parts=1)
         found.append(pace.due(1.0, given=0.0)[1])
     return found
 

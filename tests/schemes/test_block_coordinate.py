@@ -55,17 +55,17 @@ def test_the_cost_of_every_task_can_be_given():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({}, "sizes, levels: one of them must be given"),
+        ({}, "sizes, levels: give one of them"),
         ({"sizes": [1, 2]}, "sizes: 2 given; must be 3"),
         ({"sizes": [0, 0, 0]}, "not all 0"),
         ({"sizes": [1, -1, 3]}, r"sizes\[1\]"),
         ({"levels": [1, 0]}, "must not fall"),
-        ({"levels": []}, "one coordinate at least"),
+        ({"levels": []}, "at least one coordinate"),
         ({"levels": [0, 3]}, r"levels\[1\]"),
         ({"sizes": [1, 1, 1], "costs": [1.0, 2.0]}, "costs: must be 3 finite numbers > 0"),
         ({"sizes": [1, 1, 1], "costs": [1.0, 2.0, 0.0]}, "costs: must be 3 finite numbers > 0"),
-        ({"sizes": [1, 1, 1], "costs": [1.0] * 3, "tasks": [1.0] * 3}, "costs, tasks: one of them may be given"),
-        ({"sizes": [1, 0, 1], "tasks": [1.0] * 3}, "tasks: 3 given; must be 2, one a block"),
+        ({"sizes": [1, 1, 1], "costs": [1.0] * 3, "tasks": [1.0] * 3}, "costs, tasks: give one of them"),
+        ({"sizes": [1, 0, 1], "tasks": [1.0] * 3}, "tasks: 3 given; must be 2, one per block"),
         ({"sizes": [1, 0, 1], "tasks": [1.0, 0.0]}, r"tasks\[1\]: 0.0 is not allowed"),
     ],
 )

@@ -124,8 +124,8 @@ def test_there_are_rows_for_the_worst_chain(spread):
         (lambda: uncoded_products(4, x=4), "x y must be the number of workers, 4"),
         (lambda: improved_diagonal_interleaved(2, "arbitrary"), "model: 'arbitrary' is not allowed"),
         (lambda: improved_diagonal_interleaved(2, Arbitrary(count=4, window=2)), "count: 4 is not allowed"),
-        (lambda: improved_diagonal_interleaved(2, Arbitrary(count=1, window=2), x=2), "both must be given"),
-        (lambda: improved_diagonal_interleaved(2, Arbitrary(count=1, window=2), x=2, y=2), "leaves 3 results"),
+        (lambda: improved_diagonal_interleaved(2, Arbitrary(count=1, window=2), x=2), "give both or neither"),
+        (lambda: improved_diagonal_interleaved(2, Arbitrary(count=1, window=2), x=2, y=2), "guarantees only 3 results"),
         (
             lambda: improved_diagonal_interleaved(2, Bursts(workers_at_once=2, length=2, window=2)),
             "workers_at_once: 2 is not allowed",

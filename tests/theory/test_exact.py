@@ -258,7 +258,7 @@ UNKNOWN = {
     "shares of parts": (
         Plan([Slot(rows=6, threshold=4)], [[Task(slot=0, row=row, cost=2.5)] for row in range(6)]),
         Exponential(rate=1.0),
-        "no whole number of parts",
+        "does not cost a whole number of parts",
     ),
     "an ending": (
         Plan([Slot(rows=6, threshold=4)], [[Task(slot=0, row=row)] for row in range(6)], ending=Due()),

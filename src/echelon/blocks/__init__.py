@@ -1,4 +1,4 @@
-"""Block coordinate gradient coding: how many of L coordinates get how much redundancy, to have the gradient soonest.
+"""Block coordinate gradient coding: how many of L coordinates get how much redundancy, to get the gradient soonest.
 
 N workers compute coordinates in order of rising redundancy; those of level n can do without n workers and cost each
 worker n + 1 subsets of the data. `METHODS` finds the partition x, each called as (workers, coordinates, law, unit):

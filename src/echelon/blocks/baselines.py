@@ -19,11 +19,11 @@ from echelon.delays import Delay
 from echelon.seeds import generators
 
 _ALPHA = 6.0  # how much slower stragglers are, as given (block, note 5)
-_DRAWS = 4_000  # that levels are chosen by where the law has no formula
+_DRAWS = 4_000  # by which levels are chosen where the law has no formula
 
 
 def uncoded(workers: int, coordinates: int) -> FloatArray:
-    """Return all coordinates at level 0: every worker is waited for, E[tau] = unit L t_N.
+    """Return all coordinates at level 0: the round waits for every worker, E[tau] = unit L t_N.
 
     >>> uncoded(3, 10).tolist()
     [10.0, 0.0, 0.0]
@@ -44,8 +44,8 @@ def single_block(workers: int, coordinates: int, law: Delay) -> FloatArray:
 def tandon(workers: int, coordinates: int, law: Delay, *, alpha: float = _ALPHA) -> FloatArray:
     """Return the partial-straggler scheme of Tandon et al. at its best level s, by exact expected runtimes.
 
-    x_0 = L (s+1)/(s+alpha) and x_s = L (alpha-1)/(s+alpha): stragglers that are alpha times slower end their uncoded
-    part when the others end all.
+    x_0 = L (s+1)/(s+alpha) and x_s = L (alpha-1)/(s+alpha): stragglers, alpha times slower, end their uncoded part
+    when the others end everything.
 
     Differs from paper: its alpha is printed inverted and can't be 6 for a shifted exponential; 6 is taken as given
     (block, note 5).
@@ -67,7 +67,7 @@ def ferdinand(workers: int, coordinates: int, law: Delay) -> FloatArray:
     t_1 / t_k, whatever r is. So x_n = L t_1 (1/t_{N-n} - 1/t_{N+1-n}).
 
     Differs from paper: r = L and r = L/2 are two curves there. They differ by the rounding of one layer only and can't
-    be told apart (block, note 5), so that there is one here.
+    be told apart (block, note 5), so here there is one.
 
     >>> from echelon.delays import Exponential
     >>> ferdinand(2, 12, Exponential(rate=1.0)).tolist()
@@ -81,7 +81,7 @@ def baselines(workers: int, coordinates: int, law: Delay, unit: float = 1.0, *, 
     """Return the four baselines with their expected runtimes, by name.
 
     They are exact up to 200 workers whose law has a continuous distribution function. Else `seed` draws cycle times:
-    some that the levels are chosen by, fresh ones for the runtimes.
+    some to choose the levels, fresh ones for the runtimes.
 
     >>> from echelon.delays import ShiftedExponential
     >>> found = baselines(4, 100, ShiftedExponential(shift=0.1, rate=1.0))

@@ -1,4 +1,4 @@
-"""The two closed forms x(t) and x(f): prefer them where N is large, or where an answer is wanted at once.
+"""The two closed forms x(t) and x(f): prefer them where N is large, or where you want an answer at once.
 
 Both are optimal for workers whose sorted cycle times are constants: their means t_n (block, Theorem 2), or the
 inverses t'_n of their mean frequencies (block, Theorem 3). There all blocks end at the same time, t_{N-n} c_n = m.

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from echelon.arrays import FloatArray
 
-MOST_POINTS = 500  # exp(-points) must be a number that can be divided by
+MOST_POINTS = 500  # exp(-points) must not be 0: it is divided by
 
 
 def crossing(bounds: FloatArray) -> FloatArray:

@@ -40,7 +40,7 @@ def optimise_exact(workers: int, coordinates: int, law: Delay, unit: float = 1.0
     checks.number("tolerance", tolerance, above=0)
     known = ContinuousLaw(law, workers)
     z = x_t(workers, coordinates, law) / coordinates
-    # the certificate adds the error of quadrature, so a little more than asked is aimed for
+    # the certificate adds the error of quadrature, so aim for a little more than asked
     goal = 0.9 * tolerance
     for _ in range(_ROUNDS):
         if _gap(z, known) <= goal:
@@ -51,7 +51,7 @@ def optimise_exact(workers: int, coordinates: int, law: Delay, unit: float = 1.0
     found = assess(z * coordinates, law, unit, "exact")
     assert found.certificate is not None
     if found.certificate > tolerance:
-        raise ArgumentError(f"tolerance: {tolerance!r} is not allowed; {found.certificate:.2g} is as near as it gets")
+        raise ArgumentError(f"tolerance: {tolerance!r} is not allowed; {found.certificate:.2g} is the best reached")
     return found
 
 

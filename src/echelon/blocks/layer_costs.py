@@ -25,10 +25,10 @@ class LayerCosts:
     """What each pass over one chunk costs, in any unit; layers in the order of back-propagation.
 
     forward: the whole forward pass, F. deltas: D_i, from the derivative by a layer's output to that by its input; the
-    last is 0, since nobody asks for the derivative by the data. weights: W_i, what the weights of a layer cost beyond
+    last is 0, since the derivative by the data is not needed. weights: W_i, what the weights of a layer cost beyond
     that, each > 0.
 
-    What is worked out from them counts in whole gradients of a chunk: F and all D_i and W_i together are 1. With F and
+    Results computed from them are in whole gradients of a chunk: F and all D_i and W_i together are 1. With F and
     D_i = 0 layers are coordinates as in (block, (5)).
 
     >>> costs = LayerCosts(forward=2.0, deltas=(1.0, 0.0), weights=(1.0, 4.0))
@@ -69,7 +69,7 @@ class LayerCosts:
     def work(self, levels: Sequence[int] | IntArray, workers: int) -> FloatArray:
         """Return c_n, the work of a worker until the end of the block of level n, shape (workers,).
 
-        A level that no layer has ends with the one before it, as in `partition.work_until`.
+        A level without layers ends with the one before it, as in `partition.work_until`.
 
         >>> LayerCosts(forward=2.0, deltas=(1.0, 0.0), weights=(1.0, 4.0)).work([0, 1], 3).tolist()
         [0.5, 1.875, 1.875]

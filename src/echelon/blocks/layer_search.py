@@ -1,8 +1,8 @@
-"""The search for the levels of layers: every way to cut them where these are few, else climbs from many starts.
+"""The search for the levels of layers: every way to cut them where there are few, else climbs from many starts.
 
 Levels that do not fall are cuts: e_n layers have level n or a lower one. Cuts are scored by the mean of
 max_n T_(N-n) c_n over draws that all of them share. That is no less than max_n t_{N-n} c_n, with t the means over the
-same draws: cuts are looked at in the order of this bound, and no further than the best score found.
+same draws: cuts are tried in the order of this bound, and only up to the best score found.
 """
 
 from itertools import combinations_with_replacement
@@ -30,7 +30,7 @@ class LayerSearch:
 
     @property
     def ways(self) -> int:
-        """In how many ways levels can be given to the layers: C(held + B - 1, B)."""
+        """Number of ways to give levels to the layers: C(held + B - 1, B)."""
         return comb(self._held + self._costs.layers - 1, self._costs.layers)
 
     def every(self) -> IntArray:
@@ -44,7 +44,7 @@ class LayerSearch:
         return self._costs.layers * np.tri(self._held, dtype=np.int64).T
 
     def best(self, cuts: IntArray, count: int) -> IntArray:
-        """Return the `count` cuts of least score, or all where they are fewer, the best first."""
+        """Return the `count` cuts of least score, or all if there are fewer, the best first."""
         bounds = (self._costs.work_of_cuts(cuts) * self._means).max(axis=1)
         order = np.argsort(bounds, kind="stable")
         rows = max(1, _BATCH // self._slowest.shape[1])
@@ -60,7 +60,7 @@ class LayerSearch:
         return cuts[kept]
 
     def climbed(self, cuts: IntArray) -> IntArray:
-        """Return cuts that no move makes better, from those given, shape (held,)."""
+        """Return cuts that no move improves, climbing from those given, shape (held,)."""
         for _ in range(_CLIMBS):
             better = self.best(np.vstack([cuts, self._moves(cuts)]), 1)[0]
             if (better == cuts).all():

@@ -23,7 +23,7 @@ from echelon.errors import ArgumentError
 from echelon.seeds import generators
 
 _FINALISTS = 16  # cuts whose expected runtimes are compared exactly
-_SINGLES = 3  # single blocks among them, beside no redundancy at all
+_SINGLES = 3  # single blocks among them, in addition to no redundancy at all
 _EQUAL = 1e-9  # a share of the runtime that is not worth a second block
 
 
@@ -34,7 +34,7 @@ class LayerLevels:
     levels: of each layer, in the order of back-propagation. tasks: what the task of each block costs.
     expected: expected time of a round; error: its standard error where it was sampled, else that of quadrature.
     single, single_level: expected time and level of the best single block. uncoded: expected time without redundancy.
-    exhaustive: whether all ways to give levels were looked at, or a climb found these.
+    exhaustive: whether all ways to give levels were tried, or a climb found these.
     why: one sentence on what was found.
     """
 
@@ -74,7 +74,7 @@ def optimise_layers(
 
     law: one for all workers, or one per worker. unit times a draw is what the whole gradient of one chunk takes.
     storage: chunks that a worker can hold at most, so that levels stay below it (block, note 8).
-    draws: that the search compares levels on; the few best are then compared exactly, or on fresh draws.
+    draws: on which the search compares levels; the few best are then compared exactly, or on fresh draws.
 
     >>> from echelon.delays import ShiftedExponential
     >>> law = ShiftedExponential(shift=0.1, rate=1.0)
@@ -99,7 +99,7 @@ def optimise_layers(
 
     def judged(cuts: IntArray) -> Partition:
         work = np.pad(costs.work_of_cuts(cuts), (0, workers - held), mode="edge")
-        # the same fresh draws for all, where they are needed: what is compared is the cuts, and not the draws
+        # the same fresh draws for all, where they are needed: the cuts are compared, not the draws
         return assess(partition_of_work(work), laws, unit, "layers", generators(seed)[1])
 
     singles = search.singles()
@@ -125,7 +125,7 @@ def optimise_layers(
 
 
 def levels_by_cost(x: FloatArray, costs: Sequence[float] | FloatArray) -> IntArray:
-    """Return the level of each coordinate, where coordinates cost unlike amounts and x is in equal units of work.
+    """Return the level of each coordinate, where coordinates cost different amounts and x is in equal units of work.
 
     x: a partition by one of `METHODS`; only its shares count. costs: of each coordinate, in any unit. Each cut is put
     where the cumulative cost is nearest to that of x, so that blocks cost what x says as nearly as coordinates allow.

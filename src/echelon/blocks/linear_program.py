@@ -1,4 +1,4 @@
-"""The sample-average linear program: prefer it for recorded times, unlike workers, slow links or a cap on storage.
+"""The sample-average linear program: prefer it for recorded times, unequal workers, slow links or a cap on storage.
 
 Over S draws of sorted cycle times, minimise the mean of tau_s under
 
@@ -47,9 +47,9 @@ def optimise_lp(
     law: one for all workers, or one per worker. times: recorded cycle times instead, shape (rounds, workers); then
     `expected` is the mean over them, which flatters x a little.
     message_time: what each coordinate takes to reach the master, in the unit of the runtime.
-    storage: subsets that a worker can hold at most, so that x_n = 0 for n >= storage (block, note 8). The certificate
-    is against partitions that keep to it, too.
-    rounds: programs to solve at most. The `gap` that is left is 1e-4 at most unless `converged` is false.
+    storage: the most subsets that a worker can hold, so that x_n = 0 for n >= storage (block, note 8). The certificate
+    is also against partitions that keep to it.
+    rounds: the most programs to solve. The `gap` left is at most 1e-4 unless `converged` is false.
     progress: called with programs solved and `rounds` after each of them.
 
     >>> record = np.array([[0.1, 0.1, 0.25, 1.0]])  # block, Fig. 1
@@ -67,7 +67,7 @@ def optimise_lp(
     checks.whole("rounds", rounds, least=1)
     held = workers if storage is None else checks.whole("storage", storage, least=1, most=workers)
     if (law is None) == (times is None):
-        raise ArgumentError("times: give either law or times, and not both")
+        raise ArgumentError("times: give either law or times, not both")
     rng, fresh = generators(seed)
     laws = None if law is None else checked_laws(law, workers)
     if laws is not None:
@@ -115,7 +115,7 @@ def _solved(
         if gap <= _NEAR or done == rounds or not broken.any():
             break
         rows |= broken
-        # in units of the best mean: what a program leaves undone is absolute, and the best may be far below the start
+        # in units of the best mean: a program's tolerance is absolute, and the best may be far below the start
         z, tau = _program(times / upper, message / upper, rows, workers)
         tau *= upper
         lower = float(tau.mean())

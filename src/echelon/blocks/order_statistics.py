@@ -57,7 +57,7 @@ def order_harmonic_means(workers: int, law: Delay) -> FloatArray:
     shift, rate = known
     if shift == 0:
         raise ArgumentError(f"law: {law!r} is not allowed; 1/T has no mean unless the shift is > 0")
-    # below exp(-40) nothing is left of the integrand s e^(-as), and beyond 750/a neither
+    # nothing is left of the integrand s e^(-as) below exp(-40), nor beyond 750/a
     step = 0.125
     s = np.exp(np.arange(-40.0, np.log(750 / (rate * shift)) + step, step))
     weights = rate * step * s * np.exp(-rate * shift * s)

@@ -9,7 +9,7 @@ from numpy.polynomial import legendre
 from echelon.arrays import FloatArray
 
 _HALVINGS = 24  # rounds at most; what is rough after that is rounding noise, or a singularity that nodes close in on
-_NARROW = 1e-12  # width of a panel that matters no more, as a share of the time
+_NARROW = 1e-12  # width of a panel that no longer matters, as a share of the time
 
 
 @cache
@@ -41,7 +41,7 @@ def spread(ends: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
 
 
 def cut(ends: FloatArray, places: FloatArray) -> FloatArray:
-    """Return ends of panels, cut further at places among them; panels of no width to speak of are left out.
+    """Return ends of panels, cut further at places among them; panels of negligible width are left out.
 
     >>> cut(np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.5, 7.0])).tolist()
     [0.0, 1.0, 1.5, 2.0]
@@ -58,7 +58,7 @@ def cut(ends: FloatArray, places: FloatArray) -> FloatArray:
 def refined(ends: FloatArray, values: Callable[[FloatArray], FloatArray], order: int, tolerance: float) -> FloatArray:
     """Return ends of panels, halved until the last two Legendre coefficients of `values` are below the tolerance.
 
-    values: takes times to an array of shape (..., times); all of it is to be resolved.
+    values: takes times to an array of shape (..., times); all of it must be resolved.
 
     >>> refined(np.array([0.0, 1.0]), lambda t: np.exp(-8 * t), 6, 1e-3).tolist()
     [0.0, 0.125, 0.25, 0.5, 1.0]

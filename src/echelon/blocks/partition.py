@@ -23,7 +23,7 @@ class Partition:
     certificate: at most this share of `expected` could be saved by any other partition; None where it is not known.
     method: which of the methods found it.
     error: standard error of `expected` where it was sampled, else that of quadrature.
-    gap: how far above the least mean over its own draws the partition is at most, as a share; None where not known.
+    gap: at most how far the partition is above the least mean over its own draws, as a share; None where not known.
     converged: whether the method closed that gap, or had none to close.
     """
 

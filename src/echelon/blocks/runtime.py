@@ -32,11 +32,11 @@ _NEGLIGIBLE = 1e-14  # probability that is left out at either end
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Runtime:
-    """The expected runtime of a partition: `mean`, its `gradient` by x, and what quadrature may have got wrong.
+    """The expected runtime of a partition: `mean`, its `gradient` by x, and the error of quadrature.
 
     gradient: shape (workers,); where x_n is 0, the derivative of raising it.
     error: how far `mean` is from what nodes of a lower order give, or from x . gradient (equal since tau is
-    1-homogeneous), whichever is more; rather too much.
+    1-homogeneous), whichever is more; an overestimate.
     """
 
     mean: float

@@ -66,7 +66,7 @@ def assess(
             if rng is None:
                 raise
         else:
-            # quadrature may have got both wrong by as much as it states
+            # quadrature may be off by its stated error in both
             bound = float(x.sum()) * float(found.gradient[:held].min())
             certificate = max(1 - bound / found.mean, 0.0) + found.error / found.mean
             return Partition(x, found.mean, certificate, method, found.error, gap, converged)

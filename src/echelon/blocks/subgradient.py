@@ -1,4 +1,4 @@
-"""The stochastic projected subgradient method: prefer it for laws without a formula, or workers that are unlike.
+"""The stochastic projected subgradient method: prefer it for laws without a formula, or unequal workers.
 
 At x and a draw of cycle times, let n be the level that ends last, n = argmax T_(N-n) c_n. Then T_(N-n) (i+1) for
 i <= n, and 0 beyond, is a subgradient of tau (block, (5)); its mean over a batch of draws is a noisy one of E[tau].
@@ -20,7 +20,7 @@ from echelon.delays import Delay
 from echelon.errors import ArgumentError
 from echelon.seeds import generators
 
-_FIRST = 2_000  # draws that the start is made from
+_FIRST = 2_000  # draws from which the start is made
 _CHUNK = 50  # steps whose draws are made at once
 
 

@@ -1,4 +1,4 @@
-"""Codes over real numbers, one family a file. A new family is one file and one line in `CODES`."""
+"""Codes over real numbers, one family per file. A new family is one file and one line in `CODES`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -25,7 +25,7 @@ from echelon.spec import Spec
 
 
 def _family(path: str) -> Callable[..., Code]:
-    """Return a family by its file and its function, so that one line below is all that a new one needs."""
+    """Return a family by file and function; a new one needs only one line below."""
     module, name = path.split(".")
     found: Callable[..., Code] = getattr(import_module(f"echelon.codes.{module}"), name)
     return found
@@ -42,7 +42,7 @@ CODES: dict[str, Callable[..., Code]] = {
     "subspace": _family("subspace.subspace"),
     "uncoded": _family("uncoded.uncoded"),
 }
-globals().update(CODES)  # here a name is the function, and not the file that it is in
+globals().update(CODES)  # here a name is the function, not its file
 
 __all__ = [
     "CODES", "NO_ERROR", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate", "LagrangeCode", "ProductCode",
@@ -55,8 +55,8 @@ __all__ = [
 def named_code(text: str, *, parts: int, rows: int, critical: int, rng: Generator) -> Code:
     """Return a registered code by its name and arguments, ``NAME:KEY=VALUE,…``; what a round needs fills in the rest.
 
-    parts: pieces of the data. rows: coded combinations. critical: how many of them are to be enough; the load of a row
-    follows from it, where the text gives neither.
+    parts: pieces of the data. rows: coded combinations. critical: how many of them must be enough; it sets
+    the load of a row unless the text gives the load or one of these.
 
     >>> import numpy as np
     >>> code = named_code("cyclic", parts=12, rows=12, critical=10, rng=np.random.default_rng(1))

@@ -1,4 +1,4 @@
-"""What a code says of itself: which combinations its rows are, and how many of them are enough."""
+"""What a code states: which combinations its rows are, and how many of them are enough."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from echelon.errors import ArgumentError
 
 
 def checked_limit(limit: Any) -> float:
-    """Return a limit on noise amplification; an infinite one is none."""
+    """Return a limit on noise amplification; infinity means none."""
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
         raise ArgumentError(f"limit: {limit!r} is not allowed; must be a number > 0")
     return float(limit)
@@ -22,17 +22,17 @@ def checked_limit(limit: Any) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Code:
-    """Rows that are linear combinations of parts, and what is to be recovered of the parts.
+    """Rows that are linear combinations of parts, and what to recover from them.
 
     matrix: row i is ``matrix[i] @ parts``, shape (rows, parts), real or complex.
     target: what is wanted, ``target @ parts``, shape (wanted, parts); a row of ones for a sum of gradients.
-    threshold: any so many distinct rows recover the target.
-    counting: whether fewer never do; otherwise a lucky set of fewer rows may be enough (the span rule tells).
-    precoded: whether a row is computed from data that was combined beforehand, as one part of work (linear work),
-        and not from the results of its parts (gradients).
+    threshold: any this many distinct rows recover the target.
+    counting: whether fewer never do; otherwise a lucky set of fewer rows may be enough (the span rule decides).
+    precoded: whether a row is computed from data combined beforehand, as one part of work (linear work), instead of
+        from the results of its parts (gradients).
     systematic: how many of the first rows are the parts themselves.
-    limit: the largest noise amplification that a decoder accepts unless it is told otherwise; beyond it one more row is
-        waited for.
+    limit: the largest noise amplification that a decoder accepts by default; beyond it the decoder waits for one more
+        row.
     """
 
     matrix: NumberArray
@@ -81,7 +81,7 @@ class Code:
 
     @cached_property
     def support(self) -> BoolArray:
-        """Which parts a row is made of, shape (rows, parts)."""
+        """Which parts each row combines, shape (rows, parts)."""
         held: BoolArray = self.matrix != 0
         return held
 

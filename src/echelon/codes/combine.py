@@ -1,4 +1,4 @@
-"""Combining messages with weights in one pass over memory, for NumPy arrays and whatever follows the array API."""
+"""Combining messages with weights in one pass over memory, for NumPy arrays and any that follow the array API."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from echelon.arrays import FloatArray, NumberArray
 from echelon.errors import ArgumentError
 
 _BLOCK = 1 << 16  # numbers of a sum at a time: they stay in the cache while every message is read once
-_SMALL = 1 << 10  # numbers of a message that are sooner gathered than added one message after another
+_SMALL = 1 << 10  # messages of at most this many numbers are gathered: quicker than adding one after another
 
 
 def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, sizes: FloatArray | None = None) -> Any:
     """Return ``weights @ messages``, shape (wanted, ...), without copying all messages together.
 
-    messages: arrays of one shape and type (NumPy, torch, CuPy, JAX …), as many as `weights` has columns. `out`, where
-    given, is filled (NumPy only). Float32 messages are combined in float32, by weights rounded to it. `sizes`, where
+    messages: arrays of one shape and type (NumPy, torch, CuPy, JAX …), one per column of `weights`. `out`, where given,
+    is filled (NumPy only). Float32 messages are combined in float32, by weights rounded to it. `sizes`, where
     given, is filled with the largest number of every message, found in the same pass, shape (messages,).
 
     >>> combine(np.array([[2.0, -1.0]]), [np.ones(3), np.arange(3.0)]).tolist()
@@ -28,7 +28,7 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
     wanted, count = weights.shape
     if len(messages) != count or not count:
         raise ArgumentError(f"messages: {len(messages)} given; must be {count}, one per column of the weights")
-    plain = all(type(message) is np.ndarray for message in messages)  # the common case, by the quick way
+    plain = all(type(message) is np.ndarray for message in messages)  # the common case, found quickly
     if not plain and not all(api.is_array_api_obj(message) for message in messages):
         raise ArgumentError("messages: must be arrays, of NumPy or another library that follows the array API")
     shape = tuple(messages[0].shape)
@@ -68,7 +68,7 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
 def largest(array: Any) -> float:
     """Return the largest absolute value in an array of any library, 0 in an empty one.
 
-    Of complex numbers the sum of both components may count: at most 1.41 times too much.
+    For complex numbers it may be the sum of both components: at most 1.41 times too large.
 
     >>> largest(np.array([[1.0, -3.0], [2.0, 0.0]]))
     3.0
@@ -84,7 +84,7 @@ def largest(array: Any) -> float:
 
 @cache
 def _finder(dtype: np.dtype[Any]) -> Callable[[NumberArray], int] | None:
-    """Return what finds the largest number of a flat array in one pass without a copy, where there is such a thing."""
+    """Return a function that finds the largest number of a flat array in one pass without a copy, or None."""
     from scipy.linalg import blas
 
     finders = {"f": blas.isamax, "d": blas.idamax, "F": blas.icamax, "D": blas.izamax}
@@ -129,7 +129,7 @@ def _multiply(
 
 
 def _combine_any(weights: NumberArray, messages: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Return the same for any array library, on the device where the messages are."""
+    """Do the same for any array library, on the device where the messages are."""
     xp = api.array_namespace(*messages)
     rows = []
     for line in weights:
@@ -143,7 +143,7 @@ def _combine_any(weights: NumberArray, messages: Sequence[Any], shape: tuple[int
 
 
 def inexact(array: Any) -> Any:
-    """Return an array of numbers that weights can multiply: whole ones become float64, others stay as they are."""
+    """Return an array of numbers that weights can multiply: integers become float64, others stay as they are."""
     if type(array) is np.ndarray and array.dtype.kind in "fc":
         return array
     xp = api.array_namespace(array)

@@ -1,7 +1,7 @@
 """Weights that recover the target from the rows received, with the noise they let through.
 
-All rows are solved for once. A round then has few rows missing: it costs a system of the size of what is missing,
-and not of what is there. With W0 the shortest weights over all rows and N an orthonormal basis of the combinations
+The system of all rows is solved once. A round then misses few rows, and costs a system of the size of what is
+missing, not of what arrived. With W0 the shortest weights over all rows and N an orthonormal basis of the combinations
 that cancel, the weights W0 + Y N vanish on the missing rows M where Y N[:, M] = -W0[:, M]; the shortest such Y gives
 the weights that amplify noise least, from all rows received.
 """
@@ -24,7 +24,7 @@ from echelon.linalg import row_space
 
 _MISFIT = 1e-9  # relative: beyond it the target is outside the span of the rows, as the tracker sees it
 _CACHE = 1024  # patterns remembered
-_LARGE = 1e8  # a solution so much larger than its right-hand side comes from a singular system
+_LARGE = 1e8  # a solution this much larger than its right-hand side comes from a singular system
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Weights:
         size one in every message becomes this much.
     gain: how much larger the error of the result is than that of a message, both relative to the terms they are made
         of: the norm of weights times norms of rows, over that of the target; at least 1.
-    misfit: by how much the weights miss the target, relative to its norm; rounding, as a rule.
-    reach: what the terms of the target amount to, for every message that is as large as 1, shape (received,).
+    misfit: by how much the weights miss the target, relative to its norm; usually rounding alone.
+    reach: how large the terms of the target are, for each message, if its largest number is 1, shape (received,).
     """
 
     rows: IntArray
@@ -55,7 +55,7 @@ class Weights:
     def relative_to_terms(self, epsilon: float = EPSILON, adding: float | None = None) -> float:
         """Return the error to expect of the result, relative to its terms.
 
-        epsilon: the precision of messages; adding: that of the sum, where it is another one.
+        epsilon: the precision of messages; adding: that of the sum, where it differs.
         """
         if not len(self.solved):  # a copy is as good as what it is a copy of
             return epsilon
@@ -72,13 +72,13 @@ class Weights:
         return ErrorEstimate(terms, relative(terms * self.terms(sizes), value, epsilon))
 
     def terms(self, sizes: FloatArray) -> float:
-        """Return what the terms of the result amount to, from the largest number of every message."""
+        """Return how large the terms of the result are, from the largest number of every message."""
         return float((self.reach * sizes).max())
 
     def combine(self, messages: Iterable[Any], out: Any = None, *, sizes: FloatArray | None = None) -> Any:
         """Return the target, shape (wanted, ...), from messages in the order of `rows`; see `combine`.
 
-        `sizes` is left alone where all that is wanted is a copy.
+        `sizes` is left alone where every wanted value is a copy.
         """
         listed = list(messages)
         if len(listed) != len(self.rows):
@@ -100,7 +100,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A recovered target with what is known of its quality.
+    """A recovered target and what is known about its quality.
 
     value: the target, shape (wanted, ...), in the precision of the messages.
     amplification: of the weights that were used.
@@ -115,10 +115,10 @@ class Decoded:
 
 
 class Decoder:
-    """Finds weights for a code; made once, asked every round; patterns seen before cost a look-up.
+    """Finds weights for a code; made once, used every round; patterns seen before cost a look-up.
 
-    `limit` is the largest amplification that is accepted, by default the code's own: beyond it more rows are asked for,
-    by `NotDecodable`.
+    `limit` is the largest amplification that is accepted, by default the code's own: beyond it `NotDecodable` asks
+    for more rows.
 
     >>> from echelon.codes import cyclic
     >>> weights = Decoder(cyclic(rows=3, load=2, rng=np.random.default_rng(1))).weights([2, 0])
@@ -131,7 +131,7 @@ class Decoder:
         self.limit = code.limit if limit is None else checked_limit(limit)
         self._known: dict[bytes, Weights] = {}
         self._norms = np.linalg.norm(code.matrix, axis=1)
-        self._norms[self._norms == 0] = 1.0  # of rows that say nothing
+        self._norms[self._norms == 0] = 1.0  # rows of zeros
         self._targets = np.linalg.norm(code.target, axis=1)
         self._targets[self._targets == 0] = 1.0
         self._reach = float(np.abs(code.target).sum(axis=1).max()) / self._norms
@@ -170,7 +170,7 @@ class Decoder:
         """Return the target from the messages of some rows, with its amplification and errors.
 
         `verified` checks the messages against each other first (see `verify`) and leaves out those that are wrong; it
-        raises `CorruptMessages` where they can't be named.
+        raises `CorruptMessages` where it can't name them.
 
         >>> from echelon.codes import uncoded
         >>> Decoder(uncoded(parts=2)).decode([1, 0], [np.ones(2), np.full(2, 3.0)]).value.tolist()
@@ -196,7 +196,7 @@ class Decoder:
         return Decoded(value, weights.amplification, estimate, corrupt)
 
     def ready(self, received: Iterable[int]) -> bool:
-        """Return whether these rows decode within the limit: ask it where a tracker's yes is not good enough."""
+        """Return whether these rows decode within the limit: use it where a tracker's yes is not enough."""
         try:
             self.weights(received)
         except NotDecodable:
@@ -222,7 +222,7 @@ class Decoder:
         copies = self.code.systematic and len(solved) < self.code.systematic
         amplification = float(squares.sum(axis=1).max(initial=1.0 if copies else 0.0)) ** 0.5
         gains = squares @ self._norms[rows] ** 2 / self._targets[solved] ** 2
-        gain = float(gains.max(initial=1.0)) ** 0.5  # adding up rounds, too
+        gain = float(gains.max(initial=1.0)) ** 0.5  # summation rounds, too
         if not amplification <= self.limit:
             raise NotDecodable(
                 f"{len(rows)} of {self.code.rows} rows give the target with noise amplified {amplification:.1e} times, "
@@ -230,7 +230,7 @@ class Decoder:
             )
         reach = self._reach[rows]
         for shared in (rows, solved, kept, copied, reach):
-            shared.setflags(write=False)  # patterns are remembered: nobody may change what others will get
+            shared.setflags(write=False)  # patterns are remembered: no caller may change what others will get
         return Weights(rows, solved, kept, copied, amplification, gain, misfit, reach)
 
     def _missed(self, weights: NumberArray) -> float:
@@ -257,9 +257,9 @@ class Decoder:
 
 
 def _least_shift(held: NumberArray, wanted: NumberArray, size: float) -> NumberArray:
-    """Return the shortest y with ``y @ held`` as near to `wanted` as can be; a square system is solved directly.
+    """Return the shortest y with ``y @ held`` as near to `wanted` as possible; a square system is solved directly.
 
-    Singular, or nearly so, means that some rows are enough or not whatever the others say: least squares tells.
+    Where it is singular, or nearly so, least squares tells whether the rows are enough.
     """
     if held.shape[0] == held.shape[1]:
         try:
@@ -273,7 +273,7 @@ def _least_shift(held: NumberArray, wanted: NumberArray, size: float) -> NumberA
 
 
 def _epsilon(message: Any) -> float:
-    """Return the precision of a message's numbers; whole ones are taken as float64."""
+    """Return the precision of a message's numbers; integers count as float64."""
     xp = api.array_namespace(message)
     exact = not xp.isdtype(message.dtype, ("real floating", "complex floating"))
     return float(xp.finfo(xp.float64 if exact else message.dtype).eps)

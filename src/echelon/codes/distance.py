@@ -1,4 +1,4 @@
-"""What rows can tell of one another: which of them check each other, and which wrong ones they can name.
+"""What rows can tell about one another: which of them check each other, and which wrong ones they can name.
 
 Messages without errors are vectors B x, one number per row. Two sets of errors can be mistaken for each other where
 they differ by such a vector; so the smallest number of non-zero entries in one, the distance d of the code on these
@@ -23,7 +23,7 @@ _DEPENDENT = 1e-7  # directions of length 1 whose smallest singular value is bel
 def components(cancel: NumberArray) -> list[IntArray]:
     """Return the sets of rows that check each other, given orthonormal combinations that cancel, shape (checks, rows).
 
-    Rows that are in no check are left out: of these nothing can be said.
+    Rows in no check are left out: nothing can be said about them.
     """
     linked = np.abs(cancel.conj().T @ cancel) > _APART
     left, found = set(np.flatnonzero(linked.diagonal()).tolist()), []
@@ -38,13 +38,13 @@ def components(cancel: NumberArray) -> list[IntArray]:
 
 
 def tells(code: Code, cancel: NumberArray, wrong: Sequence[int]) -> bool:
-    """Return whether no other messages, as many or fewer, can be taken for these wrong ones, whatever is wrong in them.
+    """Return whether these wrong messages can't be mistaken for others, as many or fewer, whatever is wrong in them.
 
-    cancel: the checks of rows that check each other, shape (checks, rows); wrong: their places. So it is where each of
-    them has a non-zero entry only in such vectors B x as have more than twice as many. That is known where one number
+    cancel: the checks of rows that check each other, shape (checks, rows); wrong: their places. This holds where each
+    of them has a non-zero entry only in vectors B x that have more than twice as many. That is known where one number
     decides all messages (copies), and where any `threshold` rows are independent, as counting codes promise; elsewhere
-    it is searched for, and what would take more than 200 000 sets is not claimed. Copies that agree may be wrong alike,
-    for one reason: a majority of one does not tell.
+    it is searched for, and not claimed where that would take more than 200 000 sets. Copies that agree may be wrong for
+    the same reason: a majority of one is not enough.
 
     >>> from echelon.codes import fractional_repetition
     >>> cancel = np.linalg.svd(np.ones((4, 1)))[0][:, 1:].T
@@ -61,7 +61,7 @@ def tells(code: Code, cancel: NumberArray, wrong: Sequence[int]) -> bool:
 
 
 def _searched(cancel: NumberArray, wrong: Sequence[int]) -> bool:
-    """Return whether twice as many directions as are wrong are independent, whichever they are, with a wrong one."""
+    """Return whether any directions, twice as many as are wrong and a wrong one among them, are independent."""
     checks, count = cancel.shape
     others = 2 * len(wrong) - 1
     if others + 1 > checks or len(wrong) * comb(count - 1, others) > SEARCH:
@@ -72,7 +72,7 @@ def _searched(cancel: NumberArray, wrong: Sequence[int]) -> bool:
         sets = np.array(list(combinations(rest.tolist(), others)))
         sets = np.concatenate([np.full((len(sets), 1), place), sets], axis=1)
         for at in range(0, len(sets), _CHUNK):
-            # how much of the direction is left outside of the span of the others
+            # how much of the direction is left outside the span of the others
             sizes = np.linalg.svd(directions[sets[at : at + _CHUNK]], compute_uv=False)
             if sizes[:, -1].min() <= _DEPENDENT:
                 return False

@@ -12,10 +12,10 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True)
 class ErrorEstimate:
-    """The largest error that rounding and decoding may have brought in, as two ratios.
+    """The largest error that rounding and decoding may have caused, as two ratios.
 
-    relative_to_terms: to what the terms of the result amount to without regard to sign, as sum |target| |part| does. It
-        follows from the rows alone, before any message comes.
+    relative_to_terms: to the size of the result's terms regardless of sign, sum |target| |part|. It follows from the
+        rows alone, before any message comes.
     relative_to_result: to the largest number that came out. Where parts cancel each other it is larger, by as much as
         they do: a gradient that vanishes has terms, but few digits. Infinite where not one digit is known. What cancels
         within a message, before it is sent, is the sender's error and can't be seen.
@@ -28,7 +28,7 @@ class ErrorEstimate:
     relative_to_result: float = 0.0
 
     def worst(self, other: "ErrorEstimate") -> "ErrorEstimate":
-        """Return the larger of each of both figures."""
+        """Return the larger of each figure."""
         return ErrorEstimate(
             max(self.relative_to_terms, other.relative_to_terms), max(self.relative_to_result, other.relative_to_result)
         )
@@ -45,7 +45,7 @@ def relative(error: float, result: Any, epsilon: float = EPSILON) -> float:
     >>> relative(1.0, np.array([5.0, -3.0])), relative(1.0, np.ones(2)), relative(0.0, np.zeros(2), 0.5)
     (0.25, inf, 0.5)
     """
-    known = largest(result) - error  # the true result is as large at least
+    known = largest(result) - error  # the true result is at least this large
     if known <= 0:
         return float("inf") if error > 0 else epsilon
     return max(error / known, epsilon)

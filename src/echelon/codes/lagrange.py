@@ -1,8 +1,8 @@
 """Lagrange coded computing: any polynomial of degree d of the parts, from coded parts.
 
 The parts are the values of a polynomial u at K points; row i is computed on u(alpha_i), a combination of the parts. A
-function f of degree d makes f(u(.)) a polynomial of degree (K - 1) d: so many rows and one more give it, and with it
-f of every part.
+function f of degree d makes f(u(.)) a polynomial of degree (K - 1) d: one row more than that gives it, and with it f
+of every part.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from echelon.codes.combine import apply_rows
 class LagrangeCode(Code):
     """A code for values of a polynomial function.
 
-    encoder: row i is computed on ``encoder[i] @ parts``, shape (rows, parts); `matrix` and `target` speak of the
-        coefficients of f(u(.)) and of f of every part.
+    encoder: row i is computed on ``encoder[i] @ parts``, shape (rows, parts); `matrix` and `target` describe
+        the coefficients of f(u(.)) and f of every part.
     """
 
     encoder: FloatArray
 
     @property
     def parts(self) -> int:
-        """Number of parts that the function is wanted of."""
+        """Number of parts for which the function is wanted."""
         return int(self.encoder.shape[1])
 
     @cached_property

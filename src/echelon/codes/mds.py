@@ -12,7 +12,7 @@ from echelon.codes.parity import PARITIES
 from echelon.errors import ArgumentError
 
 _DRAWS = 4  # seeded draws of random parity that compete
-_EFFORT = 3e7  # about so many multiplications may go into measuring one rival
+_EFFORT = 3e7  # multiplications, about, that measuring one rival may take
 
 
 def mds(*, parts: int, rows: int, rng: Generator, parity: str = "auto") -> Code:
@@ -87,14 +87,14 @@ class _Pattern:
 
 
 def _least_noisy(rivals: list[FloatArray], patterns: list[_Pattern]) -> FloatArray | None:
-    """Return the parity whose noise is the least in the worst of the patterns, if there is one that is finite."""
+    """Return the parity with the least noise in its worst pattern, or None where none is finite."""
     best, least = None, float("inf")
     for rival in rivals:
         worst = 0.0
         for pattern in patterns:
             worst = max(worst, pattern.noise(rival))
             if worst >= least:
-                break  # another one is better already
+                break  # another is already better
         else:
             best, least = rival, worst
     return best

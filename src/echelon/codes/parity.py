@@ -1,4 +1,4 @@
-"""Parity rows for systematic codes over the reals: three families, none of which is the best everywhere.
+"""Parity rows for systematic codes over the reals: three families, none of them best everywhere.
 
 Few losses (2 or 3) suit points on a circle; many (10 or more) suit random numbers. All but the random ones come from
 interpolation, where any K of n values are enough by construction: rows are the values, at n - K further points, of

@@ -92,8 +92,8 @@ def coded_factor(matrix: NumberArray, weights: NumberArray, down: int, across: i
 def _blocks_along(matrix: NumberArray, weights: NumberArray, axis: int, out: NumberArray) -> None:
     """Write the combination of the blocks that a matrix has along one axis; they are as large as `out`, or cut short.
 
-    Up to where the last block ends all of them are there, and beyond all but the last: each of the two is one product
-    of the weights with a view of the matrix, row by row.
+    All blocks reach as far as the last one, and all but the last go beyond: each of the two ranges is one product of
+    the weights with a view of the matrix, row by row.
     """
     size, whole = out.shape[axis], matrix.shape[axis]
     count = -(-whole // size)
@@ -125,7 +125,7 @@ def assemble_product(
     """Return a product of this shape from the messages of some rows, in the order of the weights; NumPy only.
 
     Blocks that are messages themselves are written straight to their place. real: whether the factors are, so that
-    messages of a complex code amount to real numbers. `sizes` is filled as `Weights.combine` does.
+    messages of a complex code combine to real numbers. `sizes` is filled as `Weights.combine` does.
     """
     x, _, y = code.blocks
     height, width = -(-shape[0] // x), -(-shape[1] // y)
@@ -164,7 +164,7 @@ def product_code(
     systematic: int = 0,
     limit: float = _NOISE,
 ) -> ProductCode:
-    """Return the code with these coded factors, or refuse it where it would amplify noise beyond use."""
+    """Return the code with these coded factors, or refuse it where it would amplify noise too much."""
     x, z, y = blocks
     rows = len(left)
     matrix = (left[:, :, None] * right[:, None, :]).reshape(rows, -1)
@@ -211,7 +211,7 @@ def _refuse_if_noisy(code: Code) -> None:
 
 
 def checked_blocks(x: int, z: int, y: int, rows: int, threshold: int) -> None:
-    """Check the numbers of blocks, and that there are rows enough."""
+    """Check the numbers of blocks, and that there are enough rows."""
     for name, value in (("x", x), ("z", z), ("y", y)):
         checks.whole(name, value, least=1, most=100)
     checks.whole("rows", rows, least=threshold, most=10**4)

@@ -15,7 +15,7 @@ from echelon.errors import ArgumentError
 
 
 def threshold_of(mask: BoolArray) -> int:
-    """Return one more than the largest number of zeros in a column: so many rows always hold every part."""
+    """Return one more than the largest number of zeros in a column: that many rows always hold every part."""
     return int((~mask).sum(axis=0).max()) + 1
 
 

@@ -16,16 +16,16 @@ from echelon.codes.base import Code
 from echelon.codes.decoder import Decoder
 from echelon.errors import ArgumentError, NotDecodable
 
-_TRIES = 20  # draws that compete, of small codes; large ones take so long that fewer must do
+_TRIES = 20  # competing draws of small codes; large ones are slow, and get fewer
 
 
 def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int | None = None) -> Code:
     """Return a code of which any `critical` of `rows` rows give the sum of `parts` parts, `load` of them in a row.
 
-    The load is parts - K + 1 at least, and that where left out.
+    The load is at least parts - K + 1, which is the default.
 
-    Supports are cyclic arcs whose starts are spread evenly, so that every part lies in as many rows as any other, to
-    one. A part that is missing from K rows could not be recovered from them, which bounds the number of rows:
+    Supports are cyclic arcs whose starts are spread evenly, so that every part lies in the same number of rows, give or
+    take one. A part that is missing from K rows could not be recovered from them, which bounds the number of rows:
     rows * (parts - load) / parts must be less than K.
 
     >>> subspace(critical=2, rows=3, parts=3, rng=np.random.default_rng(1)).support.sum(axis=1).tolist()
@@ -40,8 +40,8 @@ def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int 
     absent = int((~support).sum(axis=0).max())
     if absent >= critical:
         raise ArgumentError(
-            f"rows: {rows} is not allowed; a part would be missing from {absent} rows, and must be from fewer than "
-            f"critical, {critical}"
+            f"rows: {rows} is not allowed; a part would be missing from {absent} rows; must be fewer than critical, "
+            f"{critical}"
         )
     return code_in_subspace(support, critical, rng)
 
@@ -76,7 +76,7 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
 
 
 def _worst(code: Code) -> float:
-    """Return the largest amplification over arcs of consecutive losses, the usual worst case, and small codes' all."""
+    """Return the largest amplification over consecutive losses, the usual worst case; small codes try all losses."""
     lost = code.rows - code.threshold
     if code.rows <= 8:
         patterns = [list(some) for some in combinations(range(code.rows), code.threshold)]

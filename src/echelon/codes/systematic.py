@@ -6,13 +6,13 @@ from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.codes.base import Code
 from echelon.errors import NotDecodable
 
-_SINGULAR = 1e-6  # by how much lost parts may be missed; beyond, the parity rows that arrived do not tell them apart
+_SINGULAR = 1e-6  # misfit allowed for lost parts; beyond it the parity rows that arrived do not tell them apart
 
 
 def lost_part_weights(code: Code, here: BoolArray) -> tuple[IntArray, FloatArray, float]:
-    """Return the lost parts, weights over all rows that give them, shape (lost, rows), and by how much they miss them.
+    """Return the lost parts, weights over all rows that give them, shape (lost, rows), and their misfit.
 
-    What they miss is the length of what they give besides a lost part, the largest over all of them.
+    The misfit is the length of what they give besides a lost part, the largest over all of them.
 
     With L the lost parts and A the parity rows that arrived, the parts x_L follow from P[A, L] x_L = y_A - P[A, kept]
     x_kept: a system of the size of what is lost, by weighted least squares over all parity rows that are there.

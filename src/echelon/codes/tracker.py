@@ -19,7 +19,7 @@ class Tracker(Protocol):
         """The distinct rows taken in, in order of arrival."""
 
     def copy(self) -> Self:
-        """Return another one that has taken in the same, and goes its own way from there."""
+        """Return an independent copy that has taken in the same rows."""
 
 
 class _Seen:
@@ -34,14 +34,14 @@ class _Seen:
         return list(self._seen)
 
     def copy(self) -> Self:
-        """Return another one that has taken in the same, and goes its own way from there."""
+        """Return an independent copy that has taken in the same rows."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, _seen=self._seen.copy())
         return made
 
 
 class CountTracker(_Seen):
-    """Counts distinct rows: all that codes need of which any `threshold` rows are enough, and fewer never.
+    """Counts distinct rows, for codes where any `threshold` rows are enough, and fewer never are.
 
     Rows that are `alone` enough are the exception.
 
@@ -64,9 +64,9 @@ class CountTracker(_Seen):
 
 
 class SpanTracker(_Seen):
-    """Keeps an orthonormal basis of the rows received, and what of the target lies outside of it.
+    """Keeps an orthonormal basis of the rows received, and the rest of the target outside its span.
 
-    A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, to `tolerance`.
+    A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, within `tolerance`.
     """
 
     def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
@@ -86,7 +86,7 @@ class SpanTracker(_Seen):
         if self._enough:
             return True
         fresh = self._code.matrix[row]
-        for _ in range(2):  # once more, since one pass leaves what rounding put in
+        for _ in range(2):  # twice, since one pass leaves rounding errors
             fresh = fresh - (fresh @ self._basis.conj().T) @ self._basis
         rest = np.linalg.norm(fresh)
         if rest > self._tolerance * self._size:

@@ -3,7 +3,7 @@
 More rows than are needed carry checks: combinations of them that must vanish. Corrupt messages make them non-zero, in
 directions that only those messages have: as long as the corruptions are not multiples of each other, message i is
 corrupt where its own direction lies in the span of what the checks show. Corruptions that are alike (or messages of
-one number) are searched for, smallest sets first. How many may be named is the code's to say: see `distance`.
+one number) are searched for, smallest sets first. The code decides how many can be named: see `distance`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,18 +20,18 @@ from echelon.codes.distance import SEARCH, components, tells
 from echelon.errors import ArgumentError
 from echelon.linalg import row_space
 
-_ROUNDING = 64.0  # epsilons of its terms that a message may be off, whoever computed it
-_PROBES = 64  # combinations of a message's numbers that are looked at
+_ROUNDING = 64.0  # epsilons of its terms that a correct message may be off
+_PROBES = 64  # combinations of a message's numbers that are checked
 _STEP = 4096  # numbers of a message at a time
 _CHUNK = 4096  # sets at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What checks say of a set of messages.
+    """What checks say about a set of messages.
 
     clean: whether all checks vanish, to rounding.
-    corrupt: the rows whose messages are wrong; empty where clean, or where it can't be told which (`told` is False).
+    corrupt: the rows with wrong messages; empty where clean, or where the checks can't tell which (`told` is False).
     checks: how many independent checks there were; with 0 nothing can be said, and everything passes.
     """
 
@@ -50,8 +50,8 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
     that no other one checks is never named. With more wrong messages than that, `told` is False, unless they were made
     to look like fewer.
 
-    tolerance: by how much a message may be off, relative to what its terms amount to; by default 64 times the precision
-    of the coarsest message. Messages with numbers that are not finite are wrong by themselves. Corruptions that are
+    tolerance: by how much a message may be off, relative to the size of its terms; by default 64 times the precision
+    of the coarsest message. Messages with numbers that are not finite are always wrong. Corruptions that are
     multiples of each other, and messages of few numbers, have to be searched for; where that would take more than
     200 000 sets, `told` is False.
     """
@@ -86,7 +86,7 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
 
 
 def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float) -> list[int] | None:
-    """Return the places of the fewest messages that explain what the checks show; None where it is not one set."""
+    """Return the places of the fewest messages that explain what the checks show; None where that is not one set."""
     left = np.arange(len(matrix))
     wrong: list[int] = []
     while True:
@@ -112,7 +112,7 @@ def _numbers(message: Any) -> NumberArray:
 def _probe(tables: Sequence[NumberArray]) -> NumberArray:
     """Return a few fixed combinations of each message's numbers, or the numbers themselves where they are few.
 
-    They are scaled so that the largest is 1, lest squares overflow.
+    They are scaled so that the largest is 1: squares must not overflow.
     """
     if not tables or not tables[0].size:
         return np.zeros((len(tables), 1))
@@ -132,12 +132,12 @@ def _probe(tables: Sequence[NumberArray]) -> NumberArray:
 
 
 def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float) -> tuple[int, ...] | None:
-    """Return the places of wrong messages, none where all checks vanish, None where it can't be told."""
+    """Return the places of wrong messages, none where all checks vanish, None where the checks can't tell."""
     cancel = row_space(matrix).cancel
     if not len(cancel):
         return ()
-    probes = probes / (float(np.abs(probes).max()) or 1.0)  # lest squares vanish beside what was large and is gone
-    # what is known of noise: rounding of messages, independent of each other, and how well the checks themselves cancel
+    probes = probes / (float(np.abs(probes).max()) or 1.0)  # squares must not vanish once a gross error is gone
+    # the known noise: rounding of messages, independent of each other, and how well the checks themselves cancel
     size = float(np.linalg.norm(probes, axis=1).max()) / probes.shape[1] ** 0.5
     inexact = float(np.linalg.norm(cancel @ matrix)) * matrix.shape[1] ** 0.5
     noise = (tolerance * len(cancel) ** 0.5 + inexact) * size
@@ -152,7 +152,7 @@ def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float) -> tup
 def _by_span(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[int, ...] | None:
     """Return the messages whose directions lie in the span of what the checks show, if they explain it.
 
-    Noise turns that span by as much as it is large beside the least of what is shown.
+    Noise turns that span by its size relative to the least of what is shown.
     """
     whole = noise * shown.shape[1] ** 0.5
     u, s, _ = np.linalg.svd(shown, full_matrices=False)
@@ -169,7 +169,7 @@ def _by_span(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[int
 
 
 def _by_search(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[int, ...] | None:
-    """Return the smallest set of messages that explains what the checks show, if there is but one."""
+    """Return the smallest set of messages that explains what the checks show, if there is only one."""
     checks, total = cancel.shape
     for size in range(1, checks // 2 + 1):
         if comb(total, size) > SEARCH:

@@ -1,4 +1,4 @@
-"""Laws of task times, one a file. A new law is one file and one line in `DELAYS`."""
+"""Laws of task times, one per file. A new law is one file and one line in `DELAYS`."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,7 +22,7 @@ from echelon.profile import Arrivals, Profile
 
 
 def _law(path: str) -> type[Delay]:
-    """Return a law by its file and its class, so that one line below is all that a new one needs."""
+    """Return a law by file and class; a new one needs only one line below."""
     module, name = path.split(".")
     found: type[Delay] = getattr(import_module(f"echelon.delays.{module}"), name)
     return found
@@ -93,10 +93,10 @@ def arrival_law(arrivals: Arrivals) -> Delay:
 
 
 def per_worker(laws: Delay | Sequence[Delay], workers: int, name: str = "laws") -> list[Delay]:
-    """Return one law a worker; a single law stands for all of them."""
+    """Return one law per worker; a single law stands for all of them."""
     if not isinstance(laws, Delay | Sequence):
-        raise ArgumentError(f"{name}: {laws!r} is not allowed; must be a Delay, or {workers} of them, one a worker")
+        raise ArgumentError(f"{name}: {laws!r} is not allowed; must be a Delay, or {workers} of them, one per worker")
     listed = [laws] * workers if isinstance(laws, Delay) else list(laws)
     if len(listed) != workers or not all(isinstance(law, Delay) for law in listed):
-        raise ArgumentError(f"{name}: {len(listed)} given; must be one Delay, or {workers} of them, one a worker")
+        raise ArgumentError(f"{name}: {len(listed)} given; must be one Delay, or {workers} of them, one per worker")
     return listed

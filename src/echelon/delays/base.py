@@ -54,12 +54,12 @@ class Delay(ABC):
 
     @property
     def independent_rounds(self) -> bool:
-        """Whether what happens in one round says nothing of the next."""
+        """Whether what happens in one round says nothing about the next."""
         return True
 
     @property
     def one_pace(self) -> bool:
-        """Whether all tasks of a round take the same time, so that one draw tells all of them."""
+        """Whether all tasks of a round take the same time, so that one draw gives them all."""
         return False
 
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
@@ -78,7 +78,7 @@ class Delay(ABC):
         return np.empty(0)
 
     def begin(self, seeds: int, rng: Generator) -> Any:
-        """Return what `advance` must remember of `seeds` independent workers before their first round."""
+        """Return what `advance` must remember about `seeds` independent workers before their first round."""
         return None
 
     def advance(self, state: Any, size: tuple[int, int, int], rng: Generator) -> tuple[FloatArray, Any]:
@@ -100,7 +100,7 @@ class Delay(ABC):
 
 
 def parts_of(cost: float) -> int:
-    """Return how many parts' times a task is made of; the last may count by a share only."""
+    """Return how many part times a task adds up; the last may count as a fraction."""
     return max(1, ceil(cost - _ROUNDING))
 
 
@@ -116,7 +116,7 @@ def draws(costs: FloatArray) -> IntArray:
 def task_times(times: FloatArray, costs: FloatArray) -> FloatArray:
     """Return the times of tasks, shape (…, tasks), from those of their parts, shape (…, parts), one after another.
 
-    A task of cost c takes the sum of its parts' times; where c is no whole number, the last counts by what is left.
+    A task of cost c takes the sum of its parts' times; where c is not whole, the last counts by the fraction left.
 
     >>> task_times(np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 2.5])).tolist()
     [1.0, 10.0]

@@ -108,7 +108,7 @@ class Fritchman(Delay):
             # sojourns are geometric, hence without memory: a chunk may begin in the middle of one
             laps = 2 + int((rounds - len(phases)) / (1 / self.enter + self.states / self.leave))
             order = (phase + np.arange(laps * cycle)) % cycle
-            # no more of a long sojourn is laid out than these rounds can need
+            # lay out no more of a long sojourn than these rounds can need
             lengths = np.minimum(rng.geometric(chance[order]), rounds + 1)
             phases = np.concatenate([phases, np.repeat(order, lengths)])
             phase = (phase + laps * cycle) % cycle

@@ -1,4 +1,4 @@
-"""The Pareto law, for workers that now and then are slower than any average tells (heavy tail)."""
+"""The Pareto law, for workers that are now and then far slower than their average (heavy tail)."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,4 +1,4 @@
-"""One pace a round: a worker that is slow in a round is slow for all of its tasks, as in model (5) of the mmc paper."""
+"""One pace per round: a worker that is slow in a round is slow for all of its tasks, as in model (5) of mmc."""
 
 from dataclasses import dataclass
 from typing import Any, Self

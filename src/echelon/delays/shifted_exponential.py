@@ -1,4 +1,4 @@
-"""The shifted exponential law, for tasks with a floor no luck gets under: the usual model of real machines."""
+"""The shifted exponential law, for tasks with a least time: the usual model of real machines."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -50,7 +50,7 @@ class ShiftedExponential(Delay):
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return independent task times."""
         times = rng.standard_exponential(size)
-        times *= 1 / self.rate  # much quicker than to divide
+        times *= 1 / self.rate  # much quicker than dividing
         times += self.shift
         return times
 

@@ -28,8 +28,8 @@ def healthy_law(mean: float, std: float, share: float, slowdown: float) -> Delay
     if variance < -1e-12 * mean**2:
         least = float(np.sqrt(healthy**2 * (1 + share * (slowdown**2 - 1)) - mean**2))
         raise ArgumentError(
-            f"std: {std!r} is not allowed; must be at least {least:g}, which rounds {slowdown:g} times slower in "
-            f"{share:.3g} of the cases give alone (parameters can make them rarer or less slow)"
+            f"std: {std!r} is not allowed; must be at least {least:g}: rounds {slowdown:g} times slower in "
+            f"{share:.3g} of the cases give that much (parameters can make them rarer or less slow)"
         )
     return Gamma.fit(healthy, float(np.sqrt(variance)) if variance > 1e-12 * mean**2 else 0.0)
 
@@ -75,7 +75,7 @@ class Straggler(Delay):
         return cls(base=base, probability=probability, slowdown=slowdown)
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
-        """Return task times; one coin a round decides for all its tasks."""
+        """Return task times; one coin per round decides for all its tasks."""
         slow = rng.random(size[:-1]) < self.probability
         times = self.base.sample(size, rng)
         times *= np.where(slow, self.slowdown, 1.0)[..., None]

@@ -1,4 +1,4 @@
-"""Recorded task times, replayed, for workers whose law nobody wants to guess."""
+"""Recorded task times, replayed, for workers whose law is not known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from echelon.delays.base import Delay
 
 @dataclass(frozen=True)
 class Trace(Delay):
-    """Task times in the order recorded, from a random place on and round again; drift and bursts survive.
+    """Task times in the order recorded, from a random place on, wrapping around; drift and bursts survive.
 
     >>> Trace(times=[1.0, 2.0, 6.0]).mean
     3.0

@@ -12,7 +12,7 @@ from echelon.endings.lanes import LaneEnding
 
 
 def _ending(path: str) -> type[Ending]:
-    """Return an ending by its file and its class, so that one line below is all that a new one needs."""
+    """Return an ending by file and class; a new one needs only one line below."""
     module, name = path.split(".")
     found: type[Ending] = getattr(import_module(f"echelon.endings.{module}"), name)
     return found
@@ -23,7 +23,7 @@ ENDINGS: dict[str, type[Ending]] = {
     "fastest": _ending("fastest.Fastest"),
 }
 
-# those that a chain of products may have: they wait in proportion to what the quickest worker took
+# those for chains of products: they wait in proportion to the time of the quickest worker
 WAITING: dict[str, type[LaneEnding]] = {
     name: ending for name, ending in ENDINGS.items() if issubclass(ending, LaneEnding)
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """What an ending must say; a new ending is one subclass in one file and one line in the registry.
 
 An ending is a frozen value in a plan. The master makes its rule when a round begins, tells it what happens, and asks it
-whether the round may end; it knows no more of endings than what stands here.
+whether the round may end; it knows nothing else about endings.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from echelon import checks
 Row = tuple[int, int]  # slot and row
 Lane = Collection[Row]
 
-TIES = 1e-9  # share by which a wait for stragglers is longer than it says: what comes at its very end counts
+TIES = 1e-9  # relative slack of a wait for stragglers: what comes at its very end counts
 
 
 class EndRule(ABC):
@@ -38,7 +38,7 @@ class EndRule(ABC):
 
     @abstractmethod
     def met(self, recovered: Sequence[bool]) -> bool:
-        """Return whether all that must be there is there."""
+        """Return whether everything that is required has come."""
 
     @abstractmethod
     def over(self, recovered: Sequence[bool], coming: Iterable[Row]) -> bool:
@@ -46,9 +46,9 @@ class EndRule(ABC):
 
     @abstractmethod
     def lacking(self, held: Collection[Row]) -> list[Row]:
-        """Return rows, besides those that recover the due slots, without which the round can't end.
+        """Return rows that the round can't end without, other than those that recover the due slots.
 
-        held: rows on their way. What is returned is given out again; it is never of a recovered slot.
+        held: rows on their way. The rows returned are given out again; none is of a recovered slot.
         """
 
 
@@ -62,7 +62,7 @@ class Ending(ABC):
     due: tuple[int, ...] = ()
 
     def check(self, *, slots: int, lanes: int) -> None:
-        """Refuse to be the ending of a plan with this many slots and lanes, where it names others."""
+        """Refuse a plan with this many slots and lanes where the ending names others."""
         for slot in self.due:
             checks.whole("ending: due", slot, least=0, most=slots - 1)
 

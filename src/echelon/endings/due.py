@@ -1,4 +1,4 @@
-"""Rounds that end with the due slots: nobody works for what is there already."""
+"""Rounds that end with the due slots: no one works on slots that are already recovered."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ from echelon.endings.lanes import LaneEnding, LaneRule
 
 
 class Due(LaneEnding):
-    """End with the due slots, after 1 + mu times what the first worker took of whom nothing more is needed.
+    """End with the due slots, after 1 + mu times the time at which the first worker is done.
 
     Prefer it: a worker is done when each of its rows has arrived or belongs to a slot that is recovered, whoever
     recovered it. The round ends earlier where nothing is left to wait for: every worker is done.
@@ -30,13 +30,13 @@ class DueRule(LaneRule):
             self.ripen(now)
 
     def settled(self, slot: int, now: float) -> bool:
-        """Take note that a slot is recovered: nobody waits for its rows."""
+        """Take note that a slot is recovered: its rows are no longer needed."""
         for row in self.needed.of_slot(slot):
             self.arrived(row, now)
         return True
 
     def over(self, recovered: Sequence[bool], coming: Iterable[Row]) -> bool:
-        """Return whether everybody is done, or nothing that counts is on its way."""
+        """Return whether all workers are done, or nothing that counts is on its way."""
         return self.met(recovered) and (
             not any(self.needed.left) or not any(not recovered[slot] for slot, _ in coming)
         )  # fmt: skip

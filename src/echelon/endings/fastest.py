@@ -7,14 +7,14 @@ from echelon.endings.lanes import LaneEnding, LaneRule, Lanes
 
 
 class Fastest(LaneEnding):
-    """End after 1 + mu times what the fastest worker took for all its rows, and not before the due slots.
+    """End after 1 + mu times what the fastest worker took for all its rows, but not before the due slots.
 
-    The waiting rule as it is printed (sequential, sections 2.1 and 3): rows of slots that are recovered meanwhile are
-    computed and waited for, and a round without stragglers lasts as long as one with some. Prefer `Due`, which is
+    The waiting rule as printed (sequential, sections 2.1 and 3): workers compute rows of slots that are already
+    recovered, the round waits for them, and it lasts as long without stragglers as with some. Prefer `Due`, which is
     quicker nearly everywhere; this is for comparing with the paper.
 
-    Differs from paper: who straggled (`limits`) is told by the rows that are still needed, as a finished product needs
-    none; and where no worker is left that could return all its rows, the round ends with what it must have.
+    Differs from paper: rows that are still needed decide who straggled (`limits`), as a finished product needs none;
+    and where no worker is left that could return all its rows, the round ends with what it must have.
     """
 
     def rule(self, lanes: Sequence[Lane], start: float) -> "FastestRule":
@@ -36,11 +36,11 @@ class FastestRule(LaneRule):
             self.ripen(now)
 
     def settled(self, slot: int, now: float) -> bool:
-        """Take note that a slot is recovered; the rest of its rows is waited for all the same."""
+        """Take note that a slot is recovered; the round still waits for the rest of its rows."""
         for row in self.needed.of_slot(slot):
             self.needed.strike(row)
         return False
 
     def over(self, recovered: Sequence[bool], coming: Iterable[Row]) -> bool:
-        """Return whether nobody has returned all its rows, and nothing more is on its way."""
+        """Return whether no worker has returned all its rows, and nothing more is on its way."""
         return self.ripe_at is None and self.met(recovered) and next(iter(coming), None) is None

@@ -1,6 +1,6 @@
 """What the endings of chains of products share: due slots, lanes that may be left undone, a wait for stragglers.
 
-They differ in whose time is waited for (sequential, sections 2.1 and 3); one file each.
+They differ in whose time sets the wait (sequential, sections 2.1 and 3); one file each.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ class LaneEnding(Ending):
 
     limits: pairs of lanes and a number: at most this many of these lanes may be left undone. A lane is done when each
         of its rows has arrived or belongs to a slot that is recovered.
-    tolerance: mu; the round goes on until 1 + mu times what the quickest worker took.
+    tolerance: mu; the round lasts 1 + mu times as long as the quickest worker took.
     """
 
     limits: tuple[tuple[tuple[int, ...], int], ...] = ()
@@ -30,13 +30,13 @@ class LaneEnding(Ending):
                 checks.whole("limits", lane, least=0)
 
     def check(self, *, slots: int, lanes: int) -> None:
-        """Refuse to be the ending of a plan without the slots and lanes that it names."""
+        """Refuse a plan without the slots and lanes that the ending names."""
         super().check(slots=slots, lanes=lanes)
         for lane in (lane for some, _ in self.limits for lane in some):
             checks.whole("ending: limits", lane, least=0, most=lanes - 1)
 
     def wait(self, start: float, now: float) -> float:
-        """Return until when the others are waited for, where the quickest worker is done now."""
+        """Return when the wait for the others ends, if the quickest worker is done now."""
         mu = self.tolerance
         return now if mu == 0 else start + (1 + mu) * (1 + TIES) * (now - start)
 
@@ -52,14 +52,14 @@ class Lanes:
                 self._of.setdefault(row, []).append(i)
 
     def strike(self, row: Row) -> bool:
-        """Strike out a row; return whether a lane lacks nothing from now on."""
+        """Strike out a row; return whether that was the last one a lane lacked."""
         lanes = self._of.pop(row, ())
         for lane in lanes:
             self.left[lane].discard(row)
         return any(not self.left[lane] for lane in lanes)
 
     def of_slot(self, slot: int) -> list[Row]:
-        """Return the rows of a slot that are lacked."""
+        """Return the rows of a slot that lanes still lack."""
         return [row for row in self._of if row[0] == slot]
 
 
@@ -77,7 +77,7 @@ class LaneRule(EndRule):
         )
 
     def lacking(self, held: Collection[Row]) -> list[Row]:
-        """Return rows that must be given out so that few enough lanes are left undone, and not all of them."""
+        """Return rows that must be given out so that few enough lanes, and never all, are left undone."""
         coming, left = set(held), self.needed.left
         wanted: dict[Row, None] = {}
         for lanes, most in (*self.ending.limits, (range(len(left)), len(left) - 1)):
@@ -88,6 +88,6 @@ class LaneRule(EndRule):
         return list(wanted)
 
     def ripen(self, now: float) -> None:
-        """Take note that a worker is done, in the sense of this rule; the first says how long the wait is."""
+        """Take note that a worker is done, in the sense of this rule; the first one sets the wait."""
         if self.ripe_at is None:
             self.ripe_at = self.ending.wait(self.start, now)

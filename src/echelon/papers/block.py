@@ -55,7 +55,7 @@ def _figure1(folder: Path, seed: int) -> list[Claim]:
                 axis.barh(p, end - begin, left=begin, height=0.7, color=f"C{i}", edgecolor="white", linewidth=0.4)
         axis.axvline(took[-1], color="black", linewidth=0.8)
         axis.set_yticks(range(len(EXAMPLE)), [f"T = {pace:g}" for pace in EXAMPLE])
-        axis.set_title(f"Fig. 1 {name}: {took[-1]:.1f} T0; a colour a coordinate", loc="left", fontsize=10)
+        axis.set_title(f"Fig. 1 {name}: {took[-1]:.1f} T0; one colour per coordinate", loc="left", fontsize=10)
         axis.set_xlim(0, 2.1)
     plots.save(drawn, folder / "figure1.png")
     write_csv(folder / "figure1.csv", ["code", "coordinate", "level", "work", "recovered", "runtime"], rows)

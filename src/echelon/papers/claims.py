@@ -69,7 +69,7 @@ def run_steps(
 
 
 def write_claims(path: Path, claims: Sequence[Claim]) -> None:
-    """Write the claims as CSV, a column a field."""
+    """Write the claims as CSV, one column per field."""
     write_csv(path, [field.name for field in fields(Claim)], [astuple(claim) for claim in claims])
 
 

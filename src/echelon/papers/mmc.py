@@ -33,7 +33,7 @@ from echelon.simulation import SimulatedRounds, simulate_rounds
 from echelon.theory import exact
 
 ROUNDS = 100_000
-MOST_SUBSETS = 1000  # of rows that are tried one by one; where there are more, so many seeded ones
+MOST_SUBSETS = 1000  # of rows that are tried one by one; where there are more, this many seeded ones
 
 
 def reproduce(folder: Path, *, seed: int = 1, progress: Callable[[int, int], None] | None = None) -> list[Claim]:
@@ -202,7 +202,7 @@ def _spans(code: Code, rows: tuple[int, ...]) -> bool:
 
 
 def _examples(folder: Path, seed: int) -> list[Claim]:
-    """Check every threshold on the rows themselves, by what they span and not by how many they are."""
+    """Check every threshold on the rows themselves, by what they span, not by how many they are."""
     rows: list[list[object]] = []
     agree = True
     for example in _worked():

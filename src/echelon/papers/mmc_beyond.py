@@ -39,7 +39,7 @@ DESIGNS: dict[str, Callable[[int], CodedPlan]] = {
 
 
 def draw_bars(axis: "Axes", groups: Sequence[str], values: dict[str, list[float]]) -> None:
-    """Draw bars side by side, a colour a name, for each group."""
+    """Draw bars side by side, one colour per name, for each group."""
     width = 0.8 / len(values)
     for i, (name, heights) in enumerate(values.items()):
         axis.bar(np.arange(len(groups)) + (i - (len(values) - 1) / 2) * width, heights, width=width, label=name)
@@ -158,7 +158,7 @@ def orders_and_search(folder: Path, seed: int, *, seen: dict[str, SimulatedRound
         if name != "hybrid 1":  # lies on GC-MMC-1
             place = (4, -11) if name in ("LCC", "GC-MMC-1") else (4, 5)
             axis.annotate(name, (result.load, result.mean), xytext=place, textcoords="offset points", fontsize=8)
-    axis.axvline(WORKERS, color="black", linestyle=":", linewidth=1, label="a message a worker")
+    axis.axvline(WORKERS, color="black", linestyle=":", linewidth=1, label="one message per worker")
     axis.set_yscale("log")
     axis.set_xlabel("communication load (messages)")
     axis.set_ylabel("average completion time (s)")
@@ -191,5 +191,5 @@ def orders_and_search(folder: Path, seed: int, *, seen: dict[str, SimulatedRound
 
 
 def figures(result: SimulatedRounds) -> list[float]:
-    """Return what tables show of simulated rounds."""
+    """Return what tables show about simulated rounds."""
     return [result.mean, result.error, result.load, result.load_with_stop]

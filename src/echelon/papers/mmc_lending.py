@@ -1,4 +1,4 @@
-"""Beyond the mmc paper: workers of clusters that are done, lent to clusters that lag; in virtual time."""
+"""Beyond the mmc paper: workers of finished clusters, lent to clusters that lag; in virtual time."""
 
 from pathlib import Path
 

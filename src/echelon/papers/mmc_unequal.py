@@ -42,7 +42,7 @@ class Candidate:
 
 
 def unequal_profile(critical: int, chunks: int, spread: float) -> Profile:
-    """Return the unequal workers where a task is one of so many chunks: the whole data always costs WHOLE."""
+    """Return the unequal workers where a task is one of this many chunks: the whole data always costs WHOLE."""
     workers = [
         Worker(f"w{i + 1}", mean=time / chunks, std=spread * time / chunks, law="round_pace")
         for i, time in enumerate(WHOLE.tolist())
@@ -52,7 +52,7 @@ def unequal_profile(critical: int, chunks: int, spread: float) -> Profile:
 
 
 def unequal_laws(chunks: int, spread: float, slow_share: float) -> list[Delay]:
-    """Return the paces of the unequal workers, a chunk; in some rounds a worker takes SLOWDOWN times as long."""
+    """Return the paces of the unequal workers, per chunk; in some rounds a worker takes SLOWDOWN times as long."""
     laws = task_laws(unequal_profile(chunks, chunks, spread))
     if slow_share == 0:
         return laws
@@ -88,7 +88,7 @@ def candidates(spread: float) -> Iterator[Candidate]:
 
 
 def unequal(folder: Path, seed: int) -> list[Claim]:
-    """Compare families of designs on unequal workers: the same data, as many messages, at most MOST_COPIES copies."""
+    """Compare families of designs on unequal workers: the same data and messages, at most MOST_COPIES copies."""
     rows: list[list[object]] = []
     claims: list[Claim] = []
     colours: dict[str, str] = {}

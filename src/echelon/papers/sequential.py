@@ -2,7 +2,7 @@
 
 Fig. 1 is in `sequential_figure1`, worst-case loads are in `sequential_loads`, the networks of section 5 in
 `sequential_table` (simulated at full size) and `sequential_live` (trained by real products). Times of section 4 are per
-product, in units of a whole product on one worker that does not straggle; exact unless simulated is said.
+product, in units of a whole product on one worker that does not straggle; exact unless stated as simulated.
 """
 
 from collections.abc import Callable

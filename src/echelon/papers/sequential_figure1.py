@@ -18,7 +18,7 @@ from echelon.schemes import diagonal_interleaved
 from echelon.simulation import simulate_chain
 
 DELTAS = np.arange(1, 11) / 20
-AT = 0.3  # the delta at which figures are told
+AT = 0.3  # the delta at which figures are quoted
 RULES = {"fastest": "the paper's rule", "due": "ours"}
 SCORE = (20, 1000)  # runs, and products of a run, by which a long delay is simulated
 LONG_DELAY = 40  # stands for T = infinity
@@ -46,7 +46,7 @@ class Panel:
         return self.workers * self.window
 
     def polynomial(self, stragglers: int, delta: float) -> float:
-        """Return R_poly; S = 0 is the plain way."""
+        """Return R_poly; S = 0 is uncoded."""
         return theory.polynomial_time(
             slowdown=self.slowdown, stragglers=stragglers, workers=self.workers, probability=delta
         )

@@ -18,7 +18,7 @@ PATTERNS = 200  # of each model
 PRODUCTS = 40
 NEVER = 1000.0  # how much slower a straggler is: nothing of its work returns in time
 COUNTS = (2, 3, 4, 6, 8, 10)
-ROUNDS = 1000  # by which coded mini-tasks are counted
+ROUNDS = 1000  # in which coded mini-tasks are counted
 
 
 def worst_loads(folder: Path, seed: int) -> list[Claim]:

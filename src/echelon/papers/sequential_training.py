@@ -1,7 +1,7 @@
 """Networks that are trained side by side by matrix products alone, as in section 5 of the paper on sequential products.
 
 An iteration of a network is eight products, each of which needs the one before. `train` yields their factors and takes
-the products, whoever makes them: a stream of coded products (`in_turn`) or NumPy (`plain`). The arithmetic is the same.
+the products from any source: a stream of coded products (`in_turn`) or NumPy (`plain`). The arithmetic is the same.
 """
 
 import gzip
@@ -16,7 +16,7 @@ import numpy as np
 from echelon.arrays import FloatArray, NumberArray
 from echelon.products import Results
 
-RATES = (0.1, 0.15, 0.2, 0.25, 0.3)  # of learning, one a network
+RATES = (0.1, 0.15, 0.2, 0.25, 0.3)  # of learning, one per network
 PRODUCTS = 8  # an iteration: three forward, five backward
 CLASSES = 10
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # where Debian's dataset-fashion-mnist puts it
@@ -72,7 +72,7 @@ def _idx(path: Path, header: int, count: int) -> NumberArray:
 
 
 def made_up(count: int, tests: int, seed: int, pixels: int = 784) -> Images:
-    """Return noisy pictures of one sparse pattern a class, a weaker one of any class mixed in."""
+    """Return noisy pictures of one sparse pattern per class, a weaker one of any class mixed in."""
     rng = np.random.default_rng(seed)
     patterns = rng.random((CLASSES, pixels)) * (rng.random((CLASSES, pixels)) < 0.2)
     classes, others = rng.integers(CLASSES, size=(2, count + tests))
@@ -151,7 +151,7 @@ def in_turn(trainings: Sequence[Training]) -> Callable[[Results], Iterator[Pair]
                 try:
                     pair = next(training) if number is None else training.send(results[number])
                 except StopIteration:
-                    # all trainings are equally long, so that the others end in this turn, too
+                    # all trainings are equally long, so the others end in this turn, too
                     waiting[place] = None
                     continue
                 waiting[place] = len(results)

@@ -1,7 +1,7 @@
 """Figs. 2 to 4 of the stream paper: five workers, K = 1000.
 
 The paper draws its workers and prints none of their numbers. Pictures are those of one seeded draw of ours; what
-the text says of the splits is checked over `DRAWS` of them, and the claim says for how many it held.
+the text says about the splits is checked over `DRAWS` of them, and the claim says for how many it held.
 """
 
 from collections.abc import Callable
@@ -64,8 +64,8 @@ def figure2(folder: Path, seed: int) -> list[Claim]:
     twin.legend(loc="upper right", frameon=False, fontsize=8)
     above.legend(loc="upper left", frameon=False, fontsize=8)
     above.set_title("Fig. 2 (a): workers (our draw)", loc="left", fontsize=10)
-    above.set_ylabel("seconds a task")
-    twin.set_ylabel("seconds an iteration")
+    above.set_ylabel("seconds per task")
+    twin.set_ylabel("seconds per iteration")
     twin.set_ylim(bottom=0)
     for rule, values in levels.items():
         below.plot(places, values, "o", label=rule)

@@ -29,7 +29,7 @@ from echelon.schemes.window import RoundPlan, Window
 
 
 def _scheme(path: str) -> Any:
-    """Return a scheme by its file and its function, so that one line below is all that a new one needs."""
+    """Return a scheme by file and function; a new one needs only one line below."""
     module, name = path.split(".")
     return getattr(import_module(f"echelon.schemes.{module}"), name)
 
@@ -47,9 +47,9 @@ SCHEMES: dict[str, Callable[..., Plan]] = {
     "sliding_window": _scheme("sliding_window.sliding_window"),
     "uncoded_multi_message": _scheme("uncoded_multi_message.uncoded_multi_message"),
 }
-globals().update(SCHEMES)  # here a name is the function, and not the file that it is in
+globals().update(SCHEMES)  # here a name is the function, not its file
 
-# schemes whose plan for a round depends on the rounds before: a `Window` makes the plans
+# schemes whose plan for a round depends on earlier rounds: a `Window` makes the plans
 CHAINS: dict[str, Callable[..., Sequential]] = {
     "diagonal_interleaved": _scheme("sequential.diagonal_interleaved"),
     "improved_diagonal_interleaved": _scheme("sequential.improved_diagonal_interleaved"),

@@ -8,13 +8,13 @@ from echelon.arrays import IntArray
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
 
-MOST_ROWS = 10**6  # a plan holds every task; a round of more is a slip of the pen
+MOST_ROWS = 10**6  # a plan holds every task; a larger round is a mistake
 
 
 def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:
     """Return the plan in which worker p computes counts[p] rows and any `critical` of all rows end the round.
 
-    It suits every code whose rows are worth the same (MDS codes, gradient codes) at a cost of one a task.
+    It suits every code whose rows are worth the same (MDS codes, gradient codes) at a cost of one per task.
 
     >>> plan = any_k([2, 0, 1], critical=2)
     >>> plan.tasks, plan.slots[0].threshold

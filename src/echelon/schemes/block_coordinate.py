@@ -14,7 +14,7 @@ from echelon.schemes.multi_message import MOST_WORKERS, arcs
 
 
 class BlockPlan(CodedPlan):
-    """A plan with one slot a block of coordinates.
+    """A plan with one slot per block of coordinates.
 
     blocks: the coordinates of each slot. levels: how many stragglers each of them tolerates.
     Part j of slot b is the derivative by the coordinates of block b on chunk j; its number is b N + j.
@@ -58,11 +58,11 @@ def block_coordinate(
         shares = _shares(costs, int(ends[-1]))
         lane_costs = [(n + 1) * float(shares[block].sum()) for n, block in zip(used, blocks, strict=True)]
     elif costs is not None:
-        raise ArgumentError("costs, tasks: one of them may be given, and not both")
+        raise ArgumentError("costs, tasks: give one of them, not both")
     else:
         lane_costs = [checks.number(f"tasks[{b}]", cost, above=0) for b, cost in enumerate(tasks)]
         if len(lane_costs) != len(used):
-            raise ArgumentError(f"tasks: {len(lane_costs)} given; must be {len(used)}, one a block that is not empty")
+            raise ArgumentError(f"tasks: {len(lane_costs)} given; must be {len(used)}, one per block that is not empty")
     lanes = [
         [Task(slot=slot, row=worker, cost=cost) for slot, cost in enumerate(lane_costs)] for worker in range(workers)
     ]
@@ -74,16 +74,16 @@ def block_coordinate(
 
 def _counts(workers: int, sizes: Sequence[int] | IntArray | None, levels: Sequence[int] | IntArray | None) -> IntArray:
     if (sizes is None) == (levels is None):
-        raise ArgumentError("sizes, levels: one of them must be given, and not both")
+        raise ArgumentError("sizes, levels: give one of them, not both")
     if sizes is not None:
         counts = np.array([checks.whole(f"sizes[{n}]", size, least=0) for n, size in enumerate(sizes)], dtype=np.int64)
         if len(counts) != workers or not counts.any():
-            raise ArgumentError(f"sizes: {len(counts)} given; must be {workers}, one a level, and not all 0")
+            raise ArgumentError(f"sizes: {len(counts)} given; must be {workers}, one per level, and not all 0")
         return counts
     assert levels is not None
     listed = [checks.whole(f"levels[{i}]", level, least=0, most=workers - 1) for i, level in enumerate(levels)]
     if not listed or sorted(listed) != listed:
-        raise ArgumentError("levels: must be given for one coordinate at least, and must not fall from one to the next")
+        raise ArgumentError("levels: must have at least one coordinate, and must not fall from one to the next")
     return np.bincount(listed, minlength=workers)
 
 
@@ -93,5 +93,5 @@ def _shares(costs: Sequence[float] | FloatArray | None, coordinates: int) -> Flo
         return np.full(coordinates, 1 / coordinates)
     values = np.asarray(costs, dtype=np.float64)
     if values.shape != (coordinates,) or not np.isfinite(values).all() or not (values > 0).all():
-        raise ArgumentError(f"costs: must be {coordinates} finite numbers > 0, one a coordinate")
+        raise ArgumentError(f"costs: must be {coordinates} finite numbers > 0, one per coordinate")
     return values / float(values.sum())

@@ -50,7 +50,7 @@ class CodedPlan(Plan):
         object.__setattr__(self, "codes", tuple(codes))
         object.__setattr__(self, "chunks", tuple(tuple(some) for some in chunks))
 
-    __eq__, __hash__ = object.__eq__, object.__hash__  # codes are what they are, and not their numbers
+    __eq__, __hash__ = object.__eq__, object.__hash__  # plans with codes are compared by identity, not by their numbers
 
     @property
     def parts(self) -> int:
@@ -59,7 +59,7 @@ class CodedPlan(Plan):
 
 
 def _slot(code: Code) -> Slot:
-    """Return the slot that a code protects; rows that are the one wanted value are enough alone."""
+    """Return the slot that a code protects; a row that is the one wanted value is enough alone."""
     if code.counting:
         return Slot(rows=code.rows, threshold=code.threshold)
     sums = (code.matrix == code.target).all(axis=1) if len(code.target) == 1 else np.zeros(code.rows, dtype=bool)

@@ -18,7 +18,7 @@ def coded_rows(code: Code, counts: Sequence[int] | IntArray) -> CodedPlan:
     """Return the plan in which worker p computes the next counts[p] rows of a code.
 
     A row that follows its neighbour costs only the parts that the neighbour did not need: kappa consecutive rows of a
-    cyclic code with d parts a row cost kappa + d - 1 parts.
+    cyclic code with d parts per row cost kappa + d - 1 parts.
 
     >>> from echelon.codes import cyclic
     >>> import numpy as np

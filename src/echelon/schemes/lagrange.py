@@ -27,7 +27,7 @@ def lagrange(*, workers: int, load: int, degree: int = 2) -> CodedPlan:
     needed = (blocks - 1) * degree + 1
     if needed > workers:
         raise ArgumentError(
-            f"load: {load} is not allowed; {blocks} blocks need {needed} workers, and {workers} are there"
+            f"load: {load} is not allowed; {blocks} blocks need {needed} workers, and there are {workers}"
         )
     code = lagrange_code(parts=blocks, degree=degree, rows=workers)
     return CodedPlan([code], [[Task(slot=0, row=worker, cost=float(load))] for worker in range(workers)])

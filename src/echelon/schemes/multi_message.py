@@ -1,4 +1,4 @@
-"""Gradient coding with several messages a worker: clusters of workers, each with its own code (mmc, section 3).
+"""Gradient coding with several messages per worker: clusters of workers, each with its own code (mmc, section 3).
 
 A worker computes the partial gradients of its chunks one after another, and sends a combination of the latest of them
 whenever it has enough for one.
@@ -32,14 +32,16 @@ def multi_message(
     order: correlated design. From its `order`-th computation on a worker sends, after each, a combination of the last
         `order` partial gradients; the same row may come from several workers. Any c - order + 1 of a cluster's c rows
         are enough.
-    orders: uncorrelated design. A worker sends a row after as many computations as each order says, over all of them;
+    orders: uncorrelated design. For each order a worker sends one row after that many computations, over all of them;
         every row comes from one worker. Of the c l rows of a cluster any c l - sum(orders) + 1 are enough.
     hybrid: a worker that has computed all chunks of its cluster sends their plain sum, which is enough alone (section
         3.4); needs `load` to be the size of a cluster, and the largest of `orders` to be `load`. With `order` only the
         last message changes: the rows that such a worker has sent are enough anyway.
 
-    Prefer many messages where workers differ little, and few where a message is dear. Codes are real: polynomials on
-    strided points. Differs from paper: its "K - m - 1 = 5" is K - m + 1; orders may be given in any order (notes 1, 2).
+    Prefer many messages where workers differ little, and few where messages are expensive. Codes are real: polynomials
+    on strided points.
+
+    Differs from paper: its "K - m - 1 = 5" is K - m + 1; orders may be given in any order (notes 1, 2).
 
     >>> plan = multi_message(workers=6, load=3, order=2)
     >>> plan.slots[0].threshold, [[task.row for task in lane] for lane in plan.lanes][5]
@@ -49,7 +51,7 @@ def multi_message(
     """
     size = cluster_size(workers, load, clusters)
     if (order is None) == (orders is None):
-        raise ArgumentError("order, orders: one of them must be given, and not both")
+        raise ArgumentError("order, orders: give one of them, not both")
     if hybrid and load != size:
         raise ArgumentError(
             f"hybrid: not allowed with load {load}; a worker must hold all {size} chunks of its cluster to send the sum"
@@ -84,7 +86,7 @@ def _checked_orders(orders: Sequence[int], load: int, hybrid: bool) -> list[int]
         raise ArgumentError(f"orders: {orders!r} is not allowed; must be a list of numbers")
     listed = sorted(checks.whole("orders", order, least=1, most=load) for order in orders)
     if not listed or len(set(listed)) < len(listed):
-        raise ArgumentError(f"orders: {list(orders)} is not allowed; must be different numbers, one at least")
+        raise ArgumentError(f"orders: {list(orders)} is not allowed; must be different numbers, at least one")
     if hybrid and listed[-1] != load:
         raise ArgumentError(f"orders: the largest is {listed[-1]}; must be load, {load}, for the plain sum to be sent")
     return listed

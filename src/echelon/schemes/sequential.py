@@ -2,7 +2,7 @@
 
 Product i begins in one round and must be there `delay` rounds later. Each round every worker gets mini-tasks of all
 products in the window, the newest first; what is missing of the oldest, which is due, comes last. Any `threshold`
-results of a product give it, whoever computed them and when. `Window` turns this into a plan for each round.
+results of a product give it, from any workers and rounds. `Window` turns this into a plan for each round.
 """
 
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ from echelon.stragglers import StragglerModel
 
 BASES = ("khatri_rao", "monomial", "roots")
 MOST_DELAY = 1000
-_SPARE = 4  # rows beyond those that can be planned, for results that turn out to be too noisy
-_MONOMIAL_LIMIT = 1e6  # noise that monomials may amplify before one more row is waited for
+_SPARE = 4  # rows beyond those that can be planned, for results that turn out too noisy
+_MONOMIAL_LIMIT = 1e6  # noise amplification of monomials beyond which one more row must come
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class Sequential:
 
     x, z, y: the first factor is cut into x by z blocks, the second into z by y (sequential, note 1).
     delay: T, rounds after its first that a product may take.
-    spread: lambda; what is missing of the due product is given to every worker in shares of 1/lambda (DIP).
-    model: which workers may straggle when; then the due product needs no more than one mini-task a worker (IDIP).
-    tolerance: mu; how much longer than the fastest worker the others are waited for.
-    waiting: whose time that is, a name of `endings.WAITING`. "due": the first worker of whom nothing more is needed, so
-        that most rounds end with the due product. "fastest", the paper's rule: the first that returned all its results.
+    spread: lambda; every worker gets a share of 1/lambda of what is missing of the due product (DIP).
+    model: which workers may straggle when; then the due product needs no more than one mini-task per worker (IDIP).
+    tolerance: mu; how much longer than the fastest worker the round waits for the others.
+    waiting: whose time that is, a name of `endings.WAITING`. "due": the first worker that is done, so that most
+        rounds end with the due product. "fastest", the paper's rule: the first that returned all its results.
     basis: what coded factors are made of; see `code`. seed: of its random numbers.
     """
 
@@ -72,8 +72,8 @@ class Sequential:
             promised = self.workers * self.model.window - self.model.most
             if self.threshold > promised:
                 raise ArgumentError(
-                    f"x, y: {self.x} by {self.y} blocks are not allowed; the model leaves {promised} results of "
-                    "every product for sure"
+                    f"x, y: {self.x} by {self.y} blocks are not allowed; the model guarantees only {promised} "
+                    "results of every product"
                 )
 
     def _allowed(self) -> str:
@@ -122,7 +122,7 @@ class Sequential:
 
 
 def near_square(blocks: int) -> tuple[int, int]:
-    """Return the sides of a grid of so many blocks, as near to one another as can be.
+    """Return the sides of a grid of this many blocks, as nearly equal as possible.
 
     >>> near_square(6), near_square(7)
     ((2, 3), (1, 7))
@@ -181,12 +181,12 @@ def improved_diagonal_interleaved(
 ) -> Sequential:
     """Return IDIP: the least load that is enough for every pattern of a model (sequential, section 3.2).
 
-    Products take W rounds, and each worker gets one mini-task a round of each: the load is W / (x y), which for
+    Products take W rounds, and each worker gets one mini-task per round of each: the load is W / (x y), which for
     x y = P W - N is the least possible (sequential, (2)). What can't be lost is given out plain. Where the stragglers
-    of a round do not conform to the model, some of them are waited for.
+    of a round do not conform to the model, the round waits for some of them.
 
     model: such as `stragglers.Arbitrary(count=N, window=W)`, or `stragglers.Bursts` for slow spells.
-    x, y: blocks of the factors; by default P W - N of them, as square as can be.
+    x, y: blocks of the factors; by default P W - N of them, as square as possible.
 
     >>> from echelon.stragglers import Arbitrary
     >>> scheme = improved_diagonal_interleaved(4, Arbitrary(count=10, window=4))
@@ -198,7 +198,7 @@ def improved_diagonal_interleaved(
         raise ArgumentError(f"model: {model!r} is not allowed; must be a StragglerModel, such as stragglers.Arbitrary")
     model.check_workers(workers)
     if (x is None) != (y is None):
-        raise ArgumentError("x, y: both must be given, or none")
+        raise ArgumentError("x, y: give both or neither")
     if x is None or y is None:
         x, y = near_square(workers * model.window - model.most)
     return Sequential(
@@ -217,7 +217,7 @@ def improved_diagonal_interleaved(
 def polynomial_products(
     workers: int, *, x: int, y: int, z: int = 1, basis: str = "", seed: int = 1
 ) -> Sequential:  # fmt: skip
-    """Return the polynomial code, one product a round: any x y of the workers are enough (sequential, section 2.1).
+    """Return the polynomial code, one product per round: any x y of the workers are enough (sequential, section 2.1).
 
     >>> polynomial_products(4, x=2, y=1).threshold
     2
@@ -229,7 +229,7 @@ def polynomial_products(
 
 
 def uncoded_products(workers: int, *, x: int | None = None, y: int | None = None) -> Sequential:
-    """Return the plain way: one block of the product for each worker, and every worker is waited for.
+    """Return the uncoded scheme: one block of the product per worker, and a round waits for every worker.
 
     >>> uncoded_products(6).due_tasks(6)
     1

@@ -15,8 +15,8 @@ def sliding_window(profile: Profile, rule: str = "theorem2") -> CodedPlan:
 
     Stream's split joined to the sliding window of the mmc paper: any K of the n rows give the sum; the first row of a
     lane costs d = n - K + 1 chunks and each further one a chunk more, and the split is made with that cost. Prefer it
-    where workers differ in speed for good, and the redundancy that is wanted is small: the first row of every worker
-    costs as many chunks as there may be losses, and one more.
+    where workers differ in speed permanently, and little redundancy is wanted: the first row of every worker costs one
+    chunk more than there may be losses.
 
     >>> from echelon.profile import Arrivals, Workload, Worker
     >>> job = Workload(critical=9, redundancy=1.2, iterations=1, arrivals=Arrivals.poisson(0.01))

@@ -8,8 +8,8 @@ from echelon.schemes.multi_message import cluster_size
 def uncoded_multi_message(*, workers: int, load: int, clusters: int = 1) -> CodedPlan:
     """Return the plan in which worker i of a cluster sends chunks i, i + 1, …, `load` of them, each when it is ready.
 
-    One slot a chunk. The quickest of all where messages cost nothing, and the one with the most of them; the same as
-    the correlated design of order 1.
+    One slot per chunk. The quickest scheme where messages cost nothing, and the one that sends most; the same as the
+    correlated design of order 1.
 
     >>> plan = uncoded_multi_message(workers=6, load=3)
     >>> len(plan.slots), [task.slot for task in plan.lanes[5]]

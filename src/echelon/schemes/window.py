@@ -1,10 +1,10 @@
-"""The rounds of a chain of products: what each round plans depends on what came back in those before.
+"""The rounds of a chain of products: what each round plans depends on what came back in earlier ones.
 
     window = Window(scheme)
     plan = window.open(product=7)               # the next round, which begins product 7
     finished = window.close(received, settled)  # what came of it, and which slots are recovered
 
-Nothing here computes or reads a clock: the simulator, the master in virtual time and the live stream all ask it.
+Nothing here computes or reads a clock: the simulator, the master in virtual time and the live stream all use it.
 """
 
 from collections.abc import Collection, Sequence
@@ -49,7 +49,7 @@ class _Open:
 
 
 class Window:
-    """What is known of the products under way.
+    """What is known about the products under way.
 
     >>> from echelon.schemes import diagonal_interleaved
     >>> window = Window(diagonal_interleaved(2, x=1, y=3, delay=1))
@@ -80,9 +80,9 @@ class Window:
         return tuple(found.rows)
 
     def open(self, product: int | None = None, load: float = 1.0) -> RoundPlan | None:
-        """Return the plan of the next round, which may begin another product; None where nothing is to be done.
+        """Return the plan of the next round, which may begin another product; None where there is nothing to do.
 
-        load: what the product costs on one worker, all of it. Tasks cost their share of it.
+        load: what the whole product costs on one worker. Tasks cost their share of it.
         """
         assert self._plan is None, "the round before is still open"
         if product is not None:
@@ -133,7 +133,7 @@ class Window:
         """Return one row of a product for each worker (sequential, Algorithm 2): what it owes, plain or coded.
 
         may_be_lost: whether each worker can straggle in every round that the product has left (line 13). Whether plain
-        products are left for all workers (line 9) is asked once a round.
+        products are left for all workers (line 9) is decided once per round.
         """
         others = [place for place in range(self.scheme.workers) if place not in known.failed]
         enough = self.scheme.threshold - known.plain >= len(others)

@@ -1,6 +1,6 @@
 """Plans with an ending of their own: rounds one by one, message by message, by the master's own bookkeeping.
 
-Slow, and right for any ending: what is sent when does not depend on it, only when the round is over.
+Slow, and right for any ending: an ending changes when the round is over, not what is sent when.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ class ByMessage(Slots):
 
     @staticmethod
     def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
-        """Return whether a plan can be evaluated so."""
+        """Return whether a plan can be evaluated this way."""
         if not rules.purge:
-            return Can("an ending decides what is left undone, so nothing is left to be waited for")
+            return Can("an ending decides what is left undone, so there is nothing left to wait for")
         if rules.lend or rules.overlap:
-            return Can("who is lent, or works ahead, is decided as the round goes on")
-        return Can("who takes what of a pool is decided as the round goes on" if plan.pool is not None else "")
+            return Can("which workers are lent, or work ahead, is decided during the round")
+        return Can("which worker takes what from a pool is decided during the round" if plan.pool is not None else "")
 
     def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return when each round is over, shape (rounds,), and when each slot is recovered, shape (slots, rounds)."""
@@ -43,7 +43,7 @@ class ByMessage(Slots):
                     break
                 round.receive(tasks[place].slot, tasks[place].row, now, recovered[:, number])
             ends[number] = round.end
-        # what the round did not wait for is recovered by nobody
+        # slots that the round did not wait for are never recovered: they count up to its end
         return ends, np.minimum(recovered, ends)
 
 

@@ -13,20 +13,20 @@ from echelon.plan import Plan
 class OneSlot:
     """Arrivals as a table of rounds by tasks, of which only those that can decide are kept.
 
-    beside: seconds that each task takes besides computing, one array per lane.
+    beside: seconds that each task takes beyond computing, one array per lane.
     """
 
     quick = True
 
     @staticmethod
     def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
-        """Return whether a plan can be evaluated so."""
+        """Return whether a plan can be evaluated this way."""
         if plan.ending is not None:
             return Can("it ends by a rule of its own, not when its slot is recovered")
         if rules.lend or rules.overlap:
-            return Can("who is lent, or works ahead, is decided as the round goes on")
+            return Can("which workers are lent, or work ahead, is decided during the round")
         if plan.pool is not None:
-            return Can("who takes what of a pool is decided as the round goes on")
+            return Can("which worker takes what from a pool is decided during the round")
         if not rules.purge:
             return Can()
         if not plan.counts_suffice:
@@ -61,7 +61,7 @@ class OneSlot:
         out = arrivals[:, self._offsets[p] : self._offsets[p + 1]]
         head = times.shape[1] - self._tails[p]
         if head:
-            # a product with ones is the quickest sum of short rows
+            # multiplying by ones is the quickest sum of short rows
             times[:, head] += times[:, :head] @ np.ones(head)
         times[:, head] += self._links[p]
         np.cumsum(times[:, head:], axis=1, out=out)
@@ -75,7 +75,7 @@ class OneSlot:
         out += self._links[p] + self._beside[p][head:]
 
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
-        """Write all arrivals from one pace a worker."""
+        """Write all arrivals from one pace per worker."""
         for p in np.flatnonzero(self._plan.counts).tolist():
             self.arrive_paced(p, paces[p], arrivals)
 
@@ -100,7 +100,7 @@ class OneSlot:
     def seen(self, arrivals: FloatArray, ends: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return computing time and results of every worker, shape (rounds, workers)."""
         arrived = (arrivals <= ends[:, None]).astype(np.float32)
-        # a product with indicators counts a lane's arrivals quicker than a sum of booleans
+        # multiplying by indicators counts a lane's arrivals quicker than summing booleans
         done = (arrived @ self._lane_of).astype(np.int64)
         done += self._heads
         # a lane without tasks borrows its neighbour's last column, and is then set to 0

@@ -1,8 +1,8 @@
 """A stream whose idle workers begin the next job: round by round, many seeds at once.
 
 As the master does it: in each round, workers that have sent all they had, and for whom the pool has nothing more, take
-one row at a time of the next job's first iteration, from the lane of which the largest share is left, then from its
-pool; what has not come when the round ends is begun anew.
+one row at a time of the next job's first iteration, from the lane with the largest share left, then from its pool;
+what has not come when the round ends is begun anew.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from echelon.delays import Delay
 from echelon.errors import CannotEvaluate
 from echelon.plan import Plan
 
-_SPARE = 4  # fair shares of the next job that one worker may do in a round at most
-_OWN, _LATER = 1e-9, 1e-12  # how a worker decides between lanes of which as much is left
+_SPARE = 4  # fair shares of the next job that one worker may do in a round, at most
+_OWN, _LATER = 1e-9, 1e-12  # how a worker decides between lanes with equal shares left
 
 
 class Overlapped:
-    """Rounds of one plan, of one slot, whose rows are all different and cost the same; those of a pool are single.
+    """Rounds of a plan of one slot, whose rows are all different and cost the same; a pool hands out single rows.
 
-    What is left of a job is counted by lane, and in a last place for the pool: which rows these are does not matter.
+    The rows left of a job are counted by lane, and in a last place for the pool: which rows they are does not matter.
     """
 
     @staticmethod
@@ -33,13 +33,13 @@ class Overlapped:
         tasks = [*(task for lane in plan.lanes for task in lane), *plan.pooled]
         pool = plan.pool
         if not rules.purge:
-            return Can("nobody is idle before all is done")
+            return Can("no worker is idle before all is done")
         if rules.lend:
             return Can("workers that are lent do not work ahead")
         if plan.ending is not None:
             return Can("it ends by a rule of its own, not when its slot is recovered")
         if len(plan.slots) > 1 or plan.slots[0].alone or (plan.codes and not plan.slots[0].counting):
-            return Can("there must be one slot, of which any `threshold` rows are enough and fewer never")
+            return Can("there must be one slot, for which any `threshold` rows are enough and fewer never are")
         if len({task.cost for task in tasks}) > 1 or len({task.row for task in tasks}) < len(tasks):
             return Can("every row must be in one place, all at one cost")
         if pool is not None and (pool.ahead or any(len(batch) > 1 for batch in pool.batches)):
@@ -140,7 +140,7 @@ class _Idle:
     ) -> None:  # fmt: skip
         self._counts, self._threshold, self._round = counts, threshold, played
         self._each = np.arange(len(begun))
-        self._left, self._ends = begun.copy(), ends  # rows of each lane that nobody has
+        self._left, self._ends = begun.copy(), ends  # rows of each lane that no worker has
         self._lane = np.full(played.asks.shape, -1)  # whose row a worker is at
         self._came = counts.sum() - begun.sum(axis=1)
 
@@ -159,7 +159,7 @@ class _Idle:
         return self._left
 
     def _step(self, seeds: IntArray, worker: IntArray) -> None:
-        """Take in what a worker has sent, and give it another row, of the lane of which the largest share is left."""
+        """Take in what a worker has sent, and give it another row, of the lane with the largest share left."""
         played = self._round
         self._came[seeds] += self._lane[seeds, worker] >= 0
         self._lane[seeds, worker] = -1

@@ -1,6 +1,6 @@
 """Rounds of a plan, many at a time: arrival times, then the moment at which the round is over.
 
-This is the path that samples every task, under any law. It keeps what the master sees of every worker: how long it
+This is the path that samples every task, under any law. It keeps what the master sees of each worker: how long it
 computed and how many results it sent before the round was over.
 """
 
@@ -24,13 +24,13 @@ from echelon.simulation.slots import Slots
 
 
 def checked_links(links: Any, workers: int) -> FloatArray:
-    """Return link delays as an array, one a lane."""
+    """Return link delays as an array, one per lane."""
     try:
         values = np.asarray(links, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ArgumentError(f"links: {links!r} is not allowed; must be numbers, one a lane") from None
+        raise ArgumentError(f"links: {links!r} is not allowed; must be numbers, one per lane") from None
     if values.shape != (workers,):
-        raise ArgumentError(f"links: shape {values.shape} is not allowed; must be ({workers},), one a lane")
+        raise ArgumentError(f"links: shape {values.shape} is not allowed; must be ({workers},), one per lane")
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise ArgumentError(f"links: {values.tolist()} is not allowed; must be finite and >= 0")
     return values
@@ -51,7 +51,7 @@ class Kernel(Protocol):
         """Return memory for the arrivals of this many rounds."""
 
     def costs(self, p: int) -> FloatArray:
-        """Return the costs of the tasks that lane p needs times of."""
+        """Return the costs of the tasks for which lane p needs times."""
 
     def arrive(self, p: int, times: FloatArray, arrivals: FloatArray) -> None:
         """Write the arrivals of lane p from the times of those tasks, shape (rounds, tasks)."""
@@ -112,7 +112,7 @@ class Rounds:
 
     @cached_property
     def load_with_stop(self) -> IntArray:
-        """The same where nobody sends for a slot that is recovered, shape (seeds, rounds)."""
+        """The same where workers stop sending for a recovered slot, shape (seeds, rounds)."""
         return self._kernel.load_with_stop(self._arrivals, self._recovered).reshape(self.over.shape)
 
 
@@ -140,9 +140,9 @@ def _choice(plan: Plan, laws: Sequence[Delay], rules: Rules) -> tuple[type[Kerne
 class RoundSampler:
     """Draws rounds of one plan on workers with the given laws and links.
 
-    beside: seconds that each task takes besides computing: a number for all, or one array per lane, in which tasks of
+    beside: seconds that each task takes beyond computing: a number for all, or one array per lane, in which tasks of
         the pool follow the lane's own.
-    more: seconds that each round takes besides.
+    more: seconds that each round takes on top.
 
     >>> from echelon.delays import Deterministic
     >>> from echelon.schemes import any_k
@@ -173,21 +173,21 @@ class RoundSampler:
             raise CannotEvaluate(f"plan: can't be simulated: {answer.why_not}; run it in virtual time")
         tasks = (plan.counts + len(plan.pooled)).tolist()
         self._beside = [np.full(n, beside) for n in tasks] if isinstance(beside, float | int) else list(beside)
-        # everything is put off by it; but what a pool hands out crosses the link again, and not this
+        # it delays everything; but what a pool hands out crosses the link again, without this delay
         before, self._more = (more, 0.0) if plan.pool is None else (0.0, more)
         self._kernel = kernel(plan, self.links + before, self._beside, rules)
         self.quick = kernel.quick
-        # workers that keep one pace a round, by the same law, are drawn together: one draw a worker and round
+        # workers that keep one pace per round, by the same law, are drawn together: one draw per worker and round
         alike = {law for law in self.laws if law.one_pace and law.independent_rounds}
         self._together = len(alike) == 1 and all(law in alike for law in self.laws)
 
     @property
     def independent(self) -> bool:
-        """Whether what happens in one round says nothing of the next."""
+        """Whether what happens in one round says nothing about the next."""
         return all(self.laws[p].independent_rounds for p in self._active)
 
     def begin(self, seeds: int, rng: Generator) -> list[Any]:
-        """Return what the laws must remember of `seeds` independent runs before the first round."""
+        """Return what the laws must remember about `seeds` independent runs before the first round."""
         return [self.laws[p].begin(seeds, rng) for p in self._active]
 
     def draw(self, state: list[Any], seeds: int, rounds: int, rng: Generator) -> tuple[Rounds, list[Any]]:

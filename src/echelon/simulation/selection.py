@@ -1,8 +1,8 @@
 """The k-th smallest of a few numbers, for many rounds at once: a network of minima and maxima on whole vectors.
 
 Batcher's odd-even merge sort is a fixed list of comparators, whatever the numbers; those that do not lead to the k-th
-output are left out. Each comparator is one or two passes over contiguous memory, which is several times as quick as
-ordering every round by itself.
+output are left out. Each comparator is one or two passes over contiguous memory, which is several times quicker than
+sorting each round by itself.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ import numpy as np
 
 from echelon.arrays import FloatArray
 
-_MOST = 16  # numbers from which on ordering each round by itself is quicker
+_MOST = 16  # beyond this many numbers, sorting each round by itself is quicker
 
 Comparator = tuple[int, int, bool, bool]  # places, and whether the smaller and the larger number are needed
 

@@ -19,7 +19,7 @@ from echelon.simulation.rounds import RoundSampler
 from echelon.theory import TabulatedCdf
 
 CONFIDENCE = 0.99
-CHUNK = 1 << 17  # task times drawn at once: they and what is made of them stay in the second-level cache
+CHUNK = 1 << 17  # task times drawn at once: they and their results stay in the second-level cache
 _MOST_JOBS = 10**8  # the delay of every job is kept
 
 Progress = Callable[[int, int], None]
@@ -56,7 +56,7 @@ class SimulatedJobs:
     service: mean service time of a job, with its interval.
     iteration_mean: mean time of an iteration.
     utilisation: share of all time that each worker computed, shape (workers,); None for the quick path and overlap.
-    idle: mean time a seed that each worker did not compute; None for the quick path and overlap.
+    idle: mean time per seed that each worker did not compute; None for the quick path and overlap.
     makespan: mean time from the first arrival to the last delivery.
     """
 
@@ -90,9 +90,9 @@ def simulate_jobs(
 ) -> SimulatedJobs:
     """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
 
-    Every task is sampled, and what messages and rounds take besides (`Profile.costs`) is added. Each seed starts with
-    an empty queue; the first `warmup` jobs of each are run but not counted. `laws` take the place of what the profile
-    says of tasks. With `overlap`, workers for whom a round has nothing more begin the next job, if one waits: for plans
+    Every task is sampled, and the costs of messages and rounds (`Profile.costs`) are added. Each seed starts with
+    an empty queue; the first `warmup` jobs of each are run but not counted. `laws` replace what the profile says
+    about tasks. With `overlap`, workers for whom a round has nothing more begin the next job, if one waits: for plans
     of one slot, whose rows are all different, cost the same and are handed out one by one where there is a pool.
     `progress` is called with (rounds done, rounds in all).
     """
@@ -100,7 +100,7 @@ def simulate_jobs(
     costs = profile.costs
     sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge, beside=costs.message, more=costs.round)
     if overlap and not purge:
-        raise ArgumentError("overlap: not allowed without a purge; nobody is idle before all is done")
+        raise ArgumentError("overlap: not allowed without a purge; no worker is idle before all is done")
     if overlap and (costs.message or costs.round):
         raise CannotEvaluate("overlap: can't be simulated where messages or rounds cost time; run it in virtual time")
     if not overlap:
@@ -142,7 +142,7 @@ def simulate_law(
 ) -> SimulatedJobs:
     """Return delays alone, each iteration drawn at once from its exact law: the quick path.
 
-    The law comes from `echelon.theory.iteration_law`; nothing is known of single workers afterwards.
+    The law comes from `echelon.theory.iteration_law`; nothing is known about single workers afterwards.
     """
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
     iterations = profile.workload.iterations

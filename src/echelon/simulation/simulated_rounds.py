@@ -1,4 +1,4 @@
-"""Single rounds, many of them: the time until every slot is recovered, and the messages that took."""
+"""Single rounds, many of them: the time until every slot is recovered, and the messages it took."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from echelon.simulation.rounds import RoundSampler
 from echelon.simulation.simulated_jobs import CONFIDENCE, Interval
 
 _TOGETHER, _CHUNK = 3000, 1 << 22  # rounds, and arrivals, held at once
-_HISTORIES = 100  # where rounds depend on each other, the means of so many runs give the error
+_HISTORIES = 100  # where rounds depend on each other, the means of this many runs give the error
 _MOST_ROUNDS = 10**8
 
 
@@ -23,7 +23,7 @@ _MOST_ROUNDS = 10**8
 class SimulatedRounds:
     """What simulated rounds showed.
 
-    times: completion time of every round, shape (rounds,), or a little more where histories were to be of one length.
+    times: completion time of every round, shape (rounds,), or a few more where histories must have one length.
     mean, error: their mean and its standard error.
     load, load_error: mean number of messages received up to completion, repeated ones and those for slots that were
         recovered before included; and its standard error.
@@ -60,12 +60,12 @@ def simulate_rounds(
     """Return completion times and communication loads of simulated rounds; `laws` is one law, or one per worker.
 
     A round ends as the master ends it: when every slot is recovered, by what its rows span where fewer than the
-    threshold may do, or by the plan's own ending. The latter is followed message by message, and takes longer.
+    threshold may be enough, or by the plan's own ending. The latter is followed message by message, and takes longer.
 
     Where rounds depend on each other they are those of a hundred independent histories, one after another.
 
-    Where workers keep one pace a round, plans of up to a thousand tasks for the same workers see the same paces for the
-    same seed, and can be compared round by round.
+    Where workers keep one pace per round, plans of up to a thousand tasks for the same workers see the same paces for
+    the same seed, and can be compared round by round.
 
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> from echelon.schemes import gradient_coding

@@ -21,20 +21,20 @@ _BYTE = 255  # ones that a byte can count
 class Slots:
     """Which tasks of the table are the copies of which row, and what each slot needs.
 
-    beside: seconds that each task takes besides computing, one array per lane.
+    beside: seconds that each task takes beyond computing, one array per lane.
     """
 
     quick = True
 
     @staticmethod
     def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
-        """Return whether a plan can be evaluated so."""
+        """Return whether a plan can be evaluated this way."""
         if plan.pool is not None:
-            return Can("who takes what of a pool is decided as the round goes on")
+            return Can("which worker takes what from a pool is decided during the round")
         if plan.ending is not None:
             return Can("it ends by a rule of its own, not when every slot is recovered")
         if rules.lend or rules.overlap:
-            return Can("who is lent, or works ahead, is decided as the round goes on")
+            return Can("which workers are lent, or work ahead, is decided during the round")
         return Can()
 
     def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None:
@@ -58,20 +58,20 @@ class Slots:
             [i for i, row in enumerate(held) if row in slot.alone]
             for slot, held in zip(plan.slots, self._held, strict=True)
         ]
-        # slots that need the same of as many rows are decided together, rows of one place side by side
+        # slots with the same needs and numbers of rows are decided together, rows of one place side by side
         alike = zip(plan.slots, sizes, map(tuple, self._alone), strict=True)
         self._together = len(set(alike)) == 1 and not any(self._spans)
         if self._together:
             of_slot = np.array(rows).reshape(len(sizes), sizes[0], 2)
             rows = [(slot, row) for slot, row in of_slot.transpose(1, 0, 2).reshape(-1, 2).tolist()]
         most = max((len(places) for places in copies.values()), default=1)
-        # a row with fewer copies than others has its first one named again
+        # a row with fewer copies than others repeats them
         self._copies = np.array([[copies[key][i % len(copies[key])] for key in rows] for i in range(most)])
         self._rows = [slice(int(a), int(b)) for a, b in pairwise(np.concatenate([[0], np.cumsum(sizes)]))]
 
     @staticmethod
     def _by_span(plan: Plan) -> list[FirstSpan | None]:
-        """Return, of slots of which fewer rows than the threshold may do, what they span."""
+        """Return what rows span, for slots where fewer rows than the threshold may be enough."""
         if not plan.codes:
             return [None] * len(plan.slots)
         made = {code: FirstSpan(code) for code in plan.codes}
@@ -98,7 +98,7 @@ class Slots:
         out += self._links[p] + self._beside[p]
 
     def arrive_together(self, paces: FloatArray, arrivals: FloatArray) -> None:
-        """Write all arrivals from one pace a worker."""
+        """Write all arrivals from one pace per worker."""
         if self._even_reach is not None:
             table = arrivals.reshape(len(paces), -1, paces.shape[1])
             np.multiply(paces[:, None, :], self._even_reach, out=table)
@@ -165,7 +165,7 @@ def _places(tasks: list[int]) -> slice | list[int]:
 
 
 def _count(came: BoolArray) -> IntArray:
-    """Return how many are true along the first axis; bytes are quicker to add than whole numbers."""
+    """Return how many are true along the first axis; bytes are quicker to add than integers."""
     total = np.zeros(came.shape[1], dtype=np.int64)
     for at in range(0, len(came), _BYTE):
         total += np.add.reduce(came[at : at + _BYTE].view(np.uint8), axis=0, dtype=np.uint8)

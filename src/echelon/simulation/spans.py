@@ -1,6 +1,6 @@
-"""Slots of which fewer rows than the threshold may be enough: the first rows that span the target, in many rounds.
+"""Slots where fewer rows than the threshold may be enough: the first rows that span the target, in many rounds.
 
-What a set of rows spans is the same in every round in which these rows came first, so each set is looked at once.
+What a set of rows spans is the same in every round in which these rows came first, so each set is examined once.
 """
 
 import numpy as np

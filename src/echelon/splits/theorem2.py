@@ -11,7 +11,7 @@ _SAMPLE = 4096  # workers from which a large cluster gets its first guess
 
 
 def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0, *, first: float = 1.0) -> Split:
-    """Prefer this one by default: it needs two moments a worker, and takes 10^6 workers in a blink.
+    """Prefer this one by default: it needs two moments per worker, and is fast for 10^6 workers.
 
     Worker p gets kappa_p rows such that c + gamma c^2 + b kappa + gamma m^2 kappa^2 = theta, or none where
     c + gamma c^2 >= theta, with b = m + 2 gamma c m + gamma sigma^2 (stream, (5) and Theorem 2); theta is
@@ -57,7 +57,7 @@ def _theta(a: FloatArray, b: FloatArray, q: FloatArray, tasks: float) -> float:
     """Solve sum kappa(theta) = tasks by Newton's method, kept inside a bracket that only shrinks.
 
     Each kappa is concave above its a and flat below it, so the sum has kinks but never falls: a step that
-    would leave the bracket is replaced by its middle. Large clusters start from the root of a sample of theirs.
+    would leave the bracket is replaced by its middle. Large clusters start from the root of a sample of their workers.
     """
     # one worker alone bounds theta from above: the one that reaches `tasks` soonest
     high = float(np.min(a + b * tasks + q / 4 * tasks**2))

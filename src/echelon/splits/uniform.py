@@ -8,7 +8,7 @@ from echelon.splits.base import Split, largest_remainder
 
 
 def uniform(speeds: Speeds, tasks: int, gamma: float = 1.0, *, first: float = 1.0) -> Split:
-    """Give every worker tasks/P rows, the first ones one more where that is not whole; gamma and first play no part.
+    """Give every worker tasks/P rows, the first ones one more where that is not whole; gamma and first are ignored.
 
     >>> uniform(Speeds(np.ones(3), np.ones(3), np.zeros(3)), tasks=7).counts.tolist()
     [3, 2, 2]

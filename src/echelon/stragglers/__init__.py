@@ -1,4 +1,4 @@
-"""Models of which workers may straggle when, one a file. A new model is one file and one line in `MODELS`."""
+"""Models of which workers may straggle when, one per file. A new model is one file and one line in `MODELS`."""
 
 from echelon.stragglers.arbitrary import Arbitrary
 from echelon.stragglers.base import Limits, StragglerModel, keeps_to

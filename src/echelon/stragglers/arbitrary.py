@@ -1,4 +1,4 @@
-"""Stragglers anywhere, so many in a window: prefer it where slow rounds of a worker are independent."""
+"""Stragglers anywhere, at most some number in a window: prefer it where slow rounds of a worker are independent."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from echelon.stragglers.base import Limits, StragglerModel
 class Arbitrary(StragglerModel):
     """At most `count` stragglers in any `window` consecutive rounds, whoever they are (sequential, section 3.2.1).
 
-    The paper's (N, W)-arbitrary model: N is `count`, W is `window`. It holds S stragglers in every round as
-    N = S W, and much else besides.
+    The paper's (N, W)-arbitrary model: N is `count`, W is `window`. It covers S stragglers in every round as
+    N = S W, and much else.
 
     Line 13 of Algorithm 2 asks whether a worker can straggle throughout some rounds, and every window that overlaps
     them counts. What the last window alone leaves of N is too little: with N = W = 2 a single worker may straggle for
@@ -39,7 +39,7 @@ class Arbitrary(StragglerModel):
 
     @property
     def most(self) -> int:
-        """The promise itself."""
+        """The `count` itself."""
         return self.count
 
     def check_workers(self, workers: int) -> None:

@@ -17,9 +17,9 @@ Limits = tuple[tuple[tuple[int, ...], int], ...]
 class StragglerModel(ABC):
     """A promise about which (worker, round) pairs are stragglers (sequential, section 3.2.1).
 
-    Patterns are bool arrays of shape (rounds, workers), the oldest round first. A model speaks of every `window`
-    consecutive rounds, and of the whole pattern where it is shorter than that. Two things hold of every model, and
-    all below relies on them: a pattern that conforms still does after some of its stragglers are taken out, and
+    Patterns are bool arrays of shape (rounds, workers), the oldest round first. A model constrains every `window`
+    consecutive rounds, or the whole pattern where it is shorter than that. Two things hold of every model, and all
+    below relies on them: a pattern that conforms still does after some of its stragglers are taken out, and
     rounds without stragglers before and after it change nothing.
 
     Subclasses are frozen dataclasses. They give `most`, `check_workers`, `fits`, `longest` and `limits`.
@@ -34,7 +34,7 @@ class StragglerModel(ABC):
 
     @abstractmethod
     def check_workers(self, workers: int) -> None:
-        """Raise `ArgumentError` where the model can't be meant for so many workers: some results must return."""
+        """Raise `ArgumentError` where the model can't be meant for this many workers: some results must return."""
 
     @abstractmethod
     def fits(self, patterns: BoolArray) -> BoolArray:
@@ -44,13 +44,13 @@ class StragglerModel(ABC):
     def longest(self, history: BoolArray) -> IntArray:
         """Return for how many of the next rounds each worker can straggle throughout, shape (workers,).
 
-        At most `window` is said, which then means for ever. `history` must conform, i.e. be what is left after
+        The answer is at most `window`, which then means for ever. `history` must conform, i.e. be what is left after
         waiting; only its last `window` - 1 rounds matter.
         """
 
     @abstractmethod
     def limits(self, history: BoolArray) -> Limits:
-        """Return pairs (workers, most): at most so many of these workers may straggle in the next round.
+        """Return pairs (workers, most): at most this many of these workers may straggle in the next round.
 
         A set of stragglers makes the pattern of history and next round conform if and only if it keeps to all pairs;
         workers in no pair may straggle freely. `history` must conform.
@@ -63,8 +63,8 @@ class StragglerModel(ABC):
     def may_straggle(self, history: BoolArray, rounds: int) -> BoolArray:
         """Return whether each worker can straggle in all of the next rounds (sequential, Algorithm 2, line 13).
 
-        The others may be taken not to straggle in these rounds: with them the pattern conforms still less.
-        Who asks for many numbers of rounds asks `longest` once.
+        The others are taken not to straggle in these rounds: if they did, the pattern would conform still less.
+        Call `longest` once when you need many numbers of rounds.
         """
         may: BoolArray = self.longest(history) >= min(checks.whole("rounds", rounds, least=0), self.window)
         return may
@@ -77,7 +77,7 @@ class StragglerModel(ABC):
     def worst_patterns(self, workers: int, rounds: int, rng: Generator, count: int) -> BoolArray:
         """Return random patterns to which no straggler can be added, shape (count, rounds, workers).
 
-        Pairs are tried once each, in random order. One that is refused would be refused later on, too.
+        Pairs are tried once each, in random order. One that is refused would be refused later, too.
         """
         self.check_workers(workers)
         margin = self.window - 1

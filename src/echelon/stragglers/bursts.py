@@ -73,7 +73,7 @@ class Bursts(StragglerModel):
         """Return B less the age of a worker's burst, where there is room for one more worker or it is one of them.
 
         With d rounds since the burst began, r more rounds make a span of d + r, or of W where that is less: r is
-        unbounded if B = W and at most B - d else. The window of most other workers is the one that ends next.
+        unbounded if B = W and otherwise at most B - d. The window of most other workers is the one that ends next.
         """
         began = self._began(history)
         others = np.count_nonzero(began) - (began > 0)
@@ -84,7 +84,7 @@ class Bursts(StragglerModel):
     def limits(self, history: BoolArray) -> Limits:
         """Return a pair for the workers that are fresh, and one for those whose burst would get too long.
 
-        Only one window holds the next round and none after it, so that nothing else binds. Workers in the middle of
+        Only one window holds the next round and none after it, so nothing else binds. Workers in the middle of
         a burst are in neither pair.
         """
         began = self._began(history)

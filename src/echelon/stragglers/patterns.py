@@ -45,12 +45,12 @@ def waited(
 ) -> BoolArray:
     """Return the stragglers that are left after waiting, same shape (sequential, end of section 3.2.2).
 
-    In a round that would not conform, the master waits for slow workers one after another, who then are stragglers no
-    more, until the pattern conforms. `order` says who finishes first, best first: a permutation of the workers, one a
-    round in an array of shape (rounds, workers), or a generator that draws them.
+    In a round that would not conform, the master waits for slow workers one after another, which then no longer
+    count as stragglers, until the pattern conforms. `order` lists workers by when they finish, the first one first: a
+    permutation, one per round in an array of shape (rounds, workers), or a generator that draws them.
 
     Where slow workers all take the same time (sequential, section 4), they all return when the first of them does:
-    with `together` a round that waits has no stragglers at all, and neither has one in which everybody is slow.
+    with `together` a round that waits has no stragglers at all, and neither has one in which all workers are slow.
 
     >>> from echelon.stragglers import Arbitrary
     >>> slow = np.array([[True, True, False], [True, True, False]])
@@ -76,7 +76,7 @@ def waited(
 
 
 def _orders(order: Generator | IntArray, rounds: int, workers: int) -> IntArray:
-    """Return one permutation of the workers a round, shape (rounds, workers)."""
+    """Return one permutation of the workers per round, shape (rounds, workers)."""
     everyone = np.broadcast_to(np.arange(workers), (rounds, workers))
     if isinstance(order, Generator):
         return order.permuted(everyone, axis=1)

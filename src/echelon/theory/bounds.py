@@ -19,7 +19,7 @@ def metric(speeds: Speeds, counts: IntArray | FloatArray, gamma: float = 1.0) ->
     """Return E[T] + gamma E[T^2] of each worker's whole lane; 0 for a worker without rows.
 
     Tasks of a lane are taken to be independent, as in the paper. Where whole rounds are slow (stragglers, bursts)
-    the second moment of a lane is larger, and only a prediction knows it.
+    the second moment of a lane is larger, and only a prediction accounts for it.
 
     Differs from paper: the caption of Fig. 2 is misprinted; this follows (1) and (4) (note 3).
 
@@ -77,7 +77,7 @@ def lower_bound(
     An iteration of any split on these workers, or on some of them, takes at least as long in every draw, and so does
     the sum of all iterations of a job. The delay of a job in a queue served in order never falls when services take
     longer. So both means are bounds. The delay is that of Pollaczek and Khinchine for Poisson arrivals; for others no
-    formula is exact, and a job takes its own service at least. It is inf where no split keeps the queue stable.
+    formula is exact, and a job takes at least its own service. It is inf where no split keeps the queue stable.
 
     >>> from echelon.delays import Exponential
     >>> bound = lower_bound([Exponential(rate=1.0)] * 2, np.zeros(2), 1, 1, Arrivals.poisson(1.0))

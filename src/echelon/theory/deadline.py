@@ -4,7 +4,7 @@ Letters of the paper: P `workers`, delta `probability`, alpha `slowdown`, beta =
 `spread`.
 
 What the products of the window still lack is a Markov chain. All stragglers of a round return at the same moments, and
-so do all others; how many straggle therefore says all of a round. Section 4 has no formula for this: it lets T go to
+so do all others; hence the number of stragglers describes a round. Section 4 has no formula for this: it lets T go to
 infinity (`dip_time`).
 """
 
@@ -36,7 +36,7 @@ def dip_deadline_time(
 ) -> float:
     """Return the mean length of a round once the window is full, which is the time of a product; mu = 0.
 
-    waiting: "due", a round ends with the due product, and with the first worker of whom nothing more is needed;
+    waiting: "due", a round ends with the due product, and with the first worker that is done;
         "fastest", the paper's: not before the fastest worker has returned all its results.
 
     >>> setting = {"slowdown": 5.0, "results": 16, "delay": 3, "workers": 4, "probability": 0.3}
@@ -79,7 +79,7 @@ def _chain(
 
 
 def _growing(states: dict[State, int]) -> Iterator[State]:
-    """Yield all states in order, those that are added meanwhile, too."""
+    """Yield all states in order, including those added meanwhile."""
     listed: list[State] = []
     while len(listed) < len(states):
         for state in list(states)[len(listed) :]:

@@ -27,7 +27,7 @@ class PacedSums(TaskSums, Protocol):
 
     @property
     def independent_rounds(self) -> bool:
-        """Whether rounds say nothing of each other."""
+        """Whether rounds say nothing about each other."""
 
     @property
     def one_pace(self) -> bool:
@@ -40,8 +40,8 @@ def exact_law(
     """Return the law of the time at which every slot of the plan is recovered; `NoClosedForm` where there is none.
 
     Exact for gradient coding, fractional repetition, Lagrange coding and those uncorrelated designs, plain or hybrid,
-    of which fewer rows than the threshold never do, on workers that keep one pace in a round (mmc, (5)); and for tasks
-    of whole parts under every law with closed sums.
+    where fewer rows than the threshold are never enough, on workers that keep one pace in a round (mmc, (5)); and for
+    tasks of whole parts under every law with closed sums.
 
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> from echelon.schemes import gradient_coding
@@ -90,16 +90,16 @@ def exact_law(
 def can(plan: Plan, laws: Sequence[PacedSums], rules: Rules = PLAIN) -> Can:
     """Return whether a plan has an exact law on workers of these laws, or why not."""
     if plan.pool is not None:
-        return Can("who takes what of its pool is decided as the round goes on")
+        return Can("which worker takes what from its pool is decided during the round")
     if plan.ending is not None:
         return Can("it ends by a rule of its own, not when every slot is recovered")
     if rules.lend or rules.overlap:
-        return Can("who is lent, or works ahead, is decided as the round goes on")
+        return Can("which workers are lent, or work ahead, is decided during the round")
     for p, lane in enumerate(plan.lanes):
         if lane and not (laws[p].closed and laws[p].independent_rounds):
-            return Can(f"the law of worker {p} has no closed sums, or memory")
+            return Can(f"the law of worker {p} has no closed sums, or it has memory")
         if not laws[p].one_pace and (plan.costs[p] % 1 != 0).any():
-            return Can(f"a task of lane {p} costs no whole number of parts")
+            return Can(f"a task of lane {p} does not cost a whole number of parts")
     return _slots_are_apart(plan) if rules.purge else Can()
 
 
@@ -107,7 +107,7 @@ def _slots_are_apart(plan: Plan) -> Can:
     """Return whether slots are independent of each other, and each is recovered by counting what lanes have sent."""
     for s, slot in enumerate(plan.slots):
         if plan.codes and not slot.counting:
-            return Can(f"fewer than {slot.threshold} rows may do for slot {s}")
+            return Can(f"fewer than {slot.threshold} rows may be enough for slot {s}")
     seen: set[tuple[int, int]] = set()
     for p, lane in enumerate(plan.lanes):
         if len({task.slot for task in lane}) > 1:

@@ -120,7 +120,7 @@ def _checked(
 ) -> tuple[FloatArray, IntArray]:
     links, counts = np.asarray(links, dtype=np.float64), np.asarray(counts, dtype=np.int64)
     if not len(laws) == len(links) == len(counts):
-        raise ArgumentError(f"counts: {len(counts)} given; must be one a law and a link, {len(laws)}, {len(links)}")
+        raise ArgumentError(f"counts: {len(counts)} given; must be one per law and link, {len(laws)}, {len(links)}")
     if (counts < 0).any():
         raise ArgumentError(f"counts: {counts.min()} is not allowed; must be whole numbers >= 0")
     checks.whole("critical", critical, least=1)

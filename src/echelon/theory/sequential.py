@@ -22,7 +22,7 @@ from echelon.errors import ArgumentError
 
 
 def rounds_needed(*, results: int, workers: int, probability: float) -> float:
-    """Return f, the mean number of rounds until a job has its results, each worker computing one a round.
+    """Return f, the mean number of rounds until a job has its results, each worker computing one per round.
 
     f(r) = 1 + sum_i P(i workers return) f(r - i), and f(r) = 0 for r <= 0. A round in which everybody straggles
     returns `workers` results, as the master waits for the fastest (sequential, note 6).
@@ -180,7 +180,7 @@ def _scaled(slowdown: float, long: float) -> float:
 
 
 def _more_than(stragglers: int, pairs: int, probability: float) -> float:
-    """Return the chance of more than so many stragglers among so many (worker, round) pairs."""
+    """Return the chance of more than this many stragglers among this many (worker, round) pairs."""
     checks.probability("probability", probability)
     return float(bdtrc(stragglers, pairs, probability)) if stragglers < pairs else 0.0
 

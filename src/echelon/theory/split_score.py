@@ -7,7 +7,7 @@ import numpy as np
 from echelon.arrays import ComplexArray, FloatArray, IntArray
 from echelon.theory.iteration import Convolution, TaskSums, iteration_law, missing_pmf
 
-_JUMPS = 400  # beyond so many jumps a step more or less no longer matters to the integral
+_JUMPS = 400  # with more jumps than this, one more no longer matters to the integral
 
 
 def _jumps(laws: Sequence[TaskSums], links: FloatArray, counts: IntArray, low: float, high: float) -> FloatArray:

@@ -1,7 +1,7 @@
 """A distribution function known only by evaluation, tabulated until its integrals are known to a stated error.
 
 The range is cut into panels at every jump and kink that is known; each panel carries values at Chebyshev points and is
-halved until its last coefficients vanish, so smooth stretches cost little and kinks that nobody named are closed in on.
+halved until its last coefficients vanish, so smooth stretches cost little and unknown kinks are closed in on.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from echelon.arrays import FloatArray
 from echelon.errors import ArgumentError
 
 _ORDER = 16  # degree of the polynomial on a panel
-_FINE = 96  # linear pieces a panel in the table that samples
+_FINE = 96  # linear pieces per panel in the table that samples
 _SLACK = 1e-11  # stop when a panel adds less than this to the mean, as a share of the range
 _ROUGH = 1e-7  # … and is nowhere further off than about this
 _TAIL = 1e-11  # ignore what lies beyond this probability at either end
-_OUTMOST = 1e-9  # quantiles nearer to 0 or 1 are not told: rounding in the CDF is not far below
+_OUTMOST = 1e-9  # quantiles nearer to 0 or 1 are refused: rounding in the CDF is not far below
 _MANY = 2000  # panels of one size; more of them mean noise, not shape
-_INSIDE = 1e-10  # end points are taken so far inside a panel, in halves of it: a jump may sit on the edge
+_INSIDE = 1e-10  # end points are taken this far inside a panel, in halves of it: a jump may sit on the edge
 
 
 @cache
