@@ -81,19 +81,23 @@ def of_codes(tried: Plan, plan: CodedPlan, parts: int) -> Handling:
         widths = np.array([block.stop - block.start for block in plan.blocks], dtype=np.float64)
         sent, held = widths / widths.sum(), (1 + max(plan.levels)) * parts / len(plan.lanes)
     else:
-        sent, held = np.ones(len(plan.slots)), float(max(_held(plan, lane) for lane in plan.lanes))
+        sent, held = np.ones(len(plan.slots)), _held(plan)
     made = {code: _combined(code) for code in plan.codes}
     decoded = sum(size * _decoded(code) for size, code in zip(sent.tolist(), plan.codes, strict=True))
     combined = tuple(made[code] for code in plan.codes)
     return Handling(tried, sent, combined, decoded, held, _encoded(plan.codes[0]))
 
 
-def _held(plan: CodedPlan, lane: Sequence[Task]) -> int:
-    """Return how many parts a worker must have that may get these tasks, and any of the pool."""
-    rows: dict[int, set[int]] = {}
-    for task in (*lane, *plan.pooled):
-        rows.setdefault(task.slot, set()).add(task.row)
-    return sum(plan.codes[slot].storage(some) for slot, some in rows.items())
+def _held(plan: CodedPlan) -> float:
+    """Return how many parts the worker with the most must have: those of its lane, and of all that is in the pool."""
+    pooled = {(task.slot, task.row) for task in plan.pooled}
+    most = 0
+    for lane in plan.lanes:
+        rows: dict[int, set[int]] = {}
+        for slot, row in pooled.union((task.slot, task.row) for task in lane):
+            rows.setdefault(slot, set()).add(row)
+        most = max(most, sum(plan.codes[slot].storage(some) for slot, some in rows.items()))
+    return float(most)
 
 
 def of_windows(plan: Plan, load: int, parts: int) -> Handling:

@@ -11,7 +11,7 @@ from echelon.codes import Code, cyclic, mds, uncoded
 from echelon.delays import Delay
 from echelon.plan import Plan, Slot, Task
 from echelon.profile import Profile
-from echelon.schemes import any_k, backups, coded_rows, pull
+from echelon.schemes import CodedPlan, any_k, backups, coded_rows, pull
 from echelon.schemes.coded_plan import LEAST
 from echelon.search.designs import blocks, designs, whole_shares
 from echelon.search.strategy import Strategy
@@ -22,6 +22,8 @@ OMEGAS = (1.05, 1.1, 1.2, 1.35, 1.5, 2.0)  # coded rows for each that is needed
 LOADS = (2, 3, 4, 6, 8, 12, 16)  # parts that a row of a gradient code combines
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES = (0.5, 0.8)  # of a split that workers have from the start
+COPIES = (2, 3)  # of a row; also one for each worker
+AHEAD = (0, 1, 2)  # tasks that a worker still has when it gets the next
 _SEED = 1  # of codes
 
 
@@ -82,19 +84,36 @@ def _common(profile: Profile, code: Code) -> Iterator[Strategy]:
             return
     one = partial(pull, workers=workers, parts=parts, code=code)
     for name, counts in splits.items():
-        yield Strategy(f"{name}, with copies", "copies", partial(one, shares=counts, copies=2))
+        yield from _copied(name, partial(one, shares=counts), workers, more=name == "Theorem 2")
     for share in SHARES:
-        some = np.floor(share * splits["Theorem 2"]).astype(int)
-        yield Strategy(f"{share:.0%} by Theorem 2, the rest pulled", "pull", partial(one, shares=some))
-        yield Strategy(
-            f"{share:.0%} by Theorem 2, the rest pulled, with copies", "copies", partial(one, shares=some, copies=2)
-        )
+        name = f"{share:.0%} by Theorem 2, the rest pulled"
+        plan = partial(one, shares=np.floor(share * splits["Theorem 2"]).astype(int))
+        yield Strategy(name, "pull", plan)
+        yield from _copied(name, plan, workers, more=True)
     for batch in BATCHES:
         if batch * workers <= parts or batch == 1:
-            yield Strategy(f"pulled by {batch}", "pull", partial(one, batch=batch))
-            yield Strategy(f"pulled by {batch}, {batch} ahead", "pull", partial(one, batch=batch, ahead=batch))
-            yield Strategy(f"pulled by {batch}, with copies", "copies", partial(one, batch=batch, copies=2))
-    yield Strategy("backups", "copies", partial(backups, workers=workers, parts=parts, copies=2, code=code))
+            name, plan = f"pulled by {batch}", partial(one, batch=batch)
+            yield Strategy(name, "pull", plan)
+            yield Strategy(f"{name}, {batch} ahead", "pull", partial(plan, ahead=batch))
+            yield from _copied(name, plan, workers, more=batch == 1)
+    for copies in _copies(workers):
+        name = "backups" if copies == 2 else f"backups, {copies} copies"
+        yield Strategy(name, "copies", partial(backups, workers=workers, parts=parts, copies=copies, code=code))
+
+
+def _copied(name: str, plan: "partial[CodedPlan]", workers: int, *, more: bool) -> Iterator[Strategy]:
+    """Yield a plan in which idle workers repeat rows once; also more often, and handed out ahead, where `more`."""
+    yield Strategy(f"{name}, with copies", "copies", partial(plan, copies=2))
+    for copies in _copies(workers) if more else []:
+        said = f"{name}, with copies" if copies == 2 else f"{name}, with {copies} copies"
+        for ahead in AHEAD:
+            if ahead or copies > 2:
+                named = f"{said}, {ahead} ahead" if ahead else said
+                yield Strategy(named, "copies", partial(plan, copies=copies, ahead=ahead), best_of="copies")
+
+
+def _copies(workers: int) -> list[int]:
+    return sorted({copies for copies in (*COPIES, workers) if copies <= workers})
 
 
 def _coded(parts: int, rows: int, counts: IntArray) -> Plan:
