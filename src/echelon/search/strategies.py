@@ -23,6 +23,7 @@ LOADS = (2, 3, 4, 6, 8, 12, 16)  # parts that a row of a gradient code combines
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES = (0.5, 0.8)  # of a split that workers have from the start
 COPIES = (2, 3)  # of a row; also one for each worker
+MOST_COPIED = 20_000  # tasks in all that are tried of more than two copies
 AHEAD = (0, 1, 2)  # tasks that a worker still has when it gets the next
 _SEED = 1  # of codes
 
@@ -82,29 +83,29 @@ def _common(profile: Profile, code: Code) -> Iterator[Strategy]:
         yield Strategy(f"uncoded, {name}", "uncoded", partial(coded_rows, code, counts))
         if workers == 1:
             return
-    one = partial(pull, workers=workers, parts=parts, code=code)
+    one, often = partial(pull, workers=workers, parts=parts, code=code), _copies(workers, parts)
     for name, counts in splits.items():
-        yield from _copied(name, partial(one, shares=counts), workers, more=name == "Theorem 2")
+        yield from _copied(name, partial(one, shares=counts), more=often if name == "Theorem 2" else ())
     for share in SHARES:
         name = f"{share:.0%} by Theorem 2, the rest pulled"
         plan = partial(one, shares=np.floor(share * splits["Theorem 2"]).astype(int))
         yield Strategy(name, "pull", plan)
-        yield from _copied(name, plan, workers, more=True)
+        yield from _copied(name, plan, more=often)
     for batch in BATCHES:
         if batch * workers <= parts or batch == 1:
             name, plan = f"pulled by {batch}", partial(one, batch=batch)
             yield Strategy(name, "pull", plan)
             yield Strategy(f"{name}, {batch} ahead", "pull", partial(plan, ahead=batch))
-            yield from _copied(name, plan, workers, more=batch == 1)
-    for copies in _copies(workers):
+            yield from _copied(name, plan, more=often if batch == 1 else ())
+    for copies in often:
         name = "backups" if copies == 2 else f"backups, {copies} copies"
         yield Strategy(name, "copies", partial(backups, workers=workers, parts=parts, copies=copies, code=code))
 
 
-def _copied(name: str, plan: "partial[CodedPlan]", workers: int, *, more: bool) -> Iterator[Strategy]:
-    """Yield a plan in which idle workers repeat rows once; also more often, and handed out ahead, where `more`."""
+def _copied(name: str, plan: "partial[CodedPlan]", more: Sequence[int] = ()) -> Iterator[Strategy]:
+    """Yield a plan in which idle workers repeat rows once; with `more` copies in all, these also handed out ahead."""
     yield Strategy(f"{name}, with copies", "copies", partial(plan, copies=2))
-    for copies in _copies(workers) if more else []:
+    for copies in more:
         said = f"{name}, with copies" if copies == 2 else f"{name}, with {copies} copies"
         for ahead in AHEAD:
             if ahead or copies > 2:
@@ -112,8 +113,10 @@ def _copied(name: str, plan: "partial[CodedPlan]", workers: int, *, more: bool) 
                 yield Strategy(named, "copies", partial(plan, copies=copies, ahead=ahead), best_of="copies")
 
 
-def _copies(workers: int) -> list[int]:
-    return sorted({copies for copies in (*COPIES, workers) if copies <= workers})
+def _copies(workers: int, parts: int) -> list[int]:
+    """Return how often rows may be handed out: more than twice only where that makes no more tasks than can be tried."""
+    some = {*COPIES, workers}
+    return sorted(copies for copies in some if copies <= workers and (copies == 2 or copies * parts <= MOST_COPIED))
 
 
 def _coded(parts: int, rows: int, counts: IntArray) -> Plan:
