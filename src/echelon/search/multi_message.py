@@ -141,9 +141,7 @@ def optimise_multi_message(
     raise ArgumentError(f"max_messages: {max_messages!r} is not allowed; no design of {len(designs)} needs so few")
 
 
-def multi_message_designs(
-    workers: int, load: int, *, max_orders: int, grid: int | None = None
-) -> Iterator[Design]:  # fmt: skip
+def multi_message_designs(workers: int, load: int, *, max_orders: int, grid: int | None = None) -> Iterator[Design]:
     """Yield all designs that differ in what they do.
 
     grid: how many numbers of clusters are tried at most, and how many orders; None for all.

@@ -114,7 +114,7 @@ def _copied(name: str, plan: "partial[CodedPlan]", more: Sequence[int] = ()) -> 
 
 
 def _copies(workers: int, parts: int) -> list[int]:
-    """Return how often rows may be handed out: more than twice only where that makes no more tasks than can be tried."""
+    """Return how often rows may be handed out; more than twice only where that makes few enough tasks to be tried."""
     some = {*COPIES, workers}
     return sorted(copies for copies in some if copies <= workers and (copies == 2 or copies * parts <= MOST_COPIED))
 
