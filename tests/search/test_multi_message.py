@@ -10,7 +10,7 @@ from echelon.delays import Exponential, RoundPace, ShiftedExponential
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
 from echelon.search.halving import Stage
-from echelon.search.multi_message import Design, optimise_multi_message
+from echelon.search.multi_message import Design, multi_message_designs, optimise_multi_message
 from echelon.simulation import simulate_rounds
 
 LAW = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
@@ -248,3 +248,13 @@ def test_more_designs_than_can_be_looked_at_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MOST_DESIGNS", optimise_multi_message(6, 3, LAW).tried - 1)
     with pytest.raises(ArgumentError, match=r"^max_orders: 4 "):
         optimise_multi_message(6, 3, LAW)
+
+
+@pytest.mark.parametrize(("workers", "load"), [(6, 3), (12, 4), (24, 2)])
+def test_the_thin_grid_of_the_advice_is_some_of_all_designs(workers, load):
+    thin = list(multi_message_designs(workers, load, max_orders=2, grid=3))
+    assert set(thin) <= set(multi_message_designs(workers, load, max_orders=4))
+    fits = [clusters for clusters in range(1, workers // load + 1) if workers % clusters == 0]
+    tried = sorted({design.clusters for design in thin})
+    assert (tried[0], tried[-1], len(tried)) == (fits[0], fits[-1], min(3, len(fits)))
+    assert {1, load} <= {design.order for design in thin}

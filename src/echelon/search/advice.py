@@ -81,10 +81,10 @@ def advise(
         fastest worker, which is the paper's rule and was never quicker.
     laws: in place of those that the profile names.
 
-    All strategies are tried on the same draws; the better ones and the best of every
-    family on more of them, and those of these that have an exact law are predicted by it. Where the best is better than
-    a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be idle,
-    strategies are also tried with jobs that overlap.
+    All strategies are tried on the same draws, the better ones and the best of every family on more of them
+    (`echelon.search.halving`); those of the last stage that have an exact law are predicted by it. Where the best is
+    better than a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be
+    idle, strategies are also tried with jobs that overlap.
 
     >>> from echelon.profile import Arrivals, Workload, Worker
     >>> job = Workload(critical=12, redundancy=1.0, iterations=5, arrivals=Arrivals.poisson(0.01))

@@ -125,5 +125,5 @@ class _Later(Delay):
 
     @classmethod
     def fit(cls, mean: float, std: float) -> Self:
-        """Never asked: it is made of a law that is there."""
+        """Never called: this law is made from another one, and not fitted."""
         raise AssertionError("a law with something on top is not fitted")

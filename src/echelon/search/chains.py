@@ -56,12 +56,12 @@ def optimise_chain(
     seed: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> ChainSearch:
-    """Return the scheme of least mean time a product, where products may take `delay` rounds after their first.
+    """Return the scheme of least mean time per product, where products may take `delay` rounds after their first.
 
     law: as in `simulate_chain`. loads: of the products, over and over again; 1 each by default.
     most_results: blocks that a product is cut into at most, by default three times the workers: more of them split the
         work more finely, but each costs a message and coding.
-    tolerances: mu to try; 0 only pays where workers that are not slow take exactly the same time.
+    tolerances: mu to try; 0 pays only where workers that are not slow take exactly the same time.
     waiting: waiting rules to try with DIP and IDIP, names of `endings.WAITING`; "fastest" is the paper's. Of all laws
         that we tried "due" was never slower.
 

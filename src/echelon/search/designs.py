@@ -1,7 +1,7 @@
 """Designs of the papers with as many chunks as workers, for any number of parts: a chunk is some of the parts.
 
-They suppose equal workers, and give each as many parts. Unequal ones are dealt out by speed, so that every cluster or
-group has quick and slow ones.
+They suppose equal workers and give all of them the same number of parts. Unequal workers are dealt out by speed, so
+that every cluster or group has quick and slow ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -88,7 +88,7 @@ def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterato
 
 
 def _in_parts(plan: Callable[[], BlockPlan], parts: float) -> Plan:
-    """Return the plan of blocks at its cost in parts, of which a chunk has so many."""
+    """Return the plan of blocks at its cost in parts; a chunk has `parts` of them."""
     made = plan()
     return Plan(made.slots, [[replace(task, cost=parts * task.cost) for task in lane] for lane in made.lanes])
 

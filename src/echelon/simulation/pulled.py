@@ -56,7 +56,7 @@ class Pulled:
 
     @cached_property
     def _most(self) -> int:
-        """Number of parts that there may be for one worker; no row is a worker's twice."""
+        """Most parts that one worker may get; it never gets a row twice."""
         lane = max(int(draws(costs).sum()) for costs in self._plan.costs)
         rows = {task.row: parts_of(task.cost) for task in self._plan.pooled}
         return lane + sum(rows.values())
