@@ -108,8 +108,8 @@ def test_a_worker_that_is_at_work_begins_a_round_when_it_is_done_with_that():
 
 def test_experts_know_what_echelon_knows():
     found = known(EXAMPLE2, "training", 0.125, 3, together=False)
-    plan = ec.schemes.pull(workers=5, parts=50, shares=found.case.shares, copies=2)
-    assert found.by_hand == "Theorem 2, with copies"
+    plan = ec.schemes.pull(workers=5, parts=50, shares=found.case.shares, copies=5, ahead=2)
+    assert found.by_hand == "Theorem 2, with 5 copies, 2 ahead"
     assert found.case.lanes == [[task.row for task in lane] for lane in plan.lanes]
     assert found.case.batches == [[task.row for task in batch] for batch in plan.pool.batches]
     whole = known(EXAMPLE2, "training", 0.005, 3, together=True)

@@ -8,7 +8,10 @@ import pytest
 import echelon.search.multi_message as module
 from echelon.delays import Exponential, RoundPace, ShiftedExponential
 from echelon.errors import ArgumentError
-from echelon.search.multi_message import Design, optimise_multi_message
+from echelon.plan import Plan
+from echelon.search.halving import Stage
+from echelon.search.multi_message import Design, multi_message_designs, optimise_multi_message
+from echelon.simulation import simulate_rounds
 
 LAW = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
 Z = 3.2905267314919255  # 99.9 %
@@ -16,12 +19,12 @@ Z = 3.2905267314919255  # 99.9 %
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(module, "STAGES", ((300, 0.5), (4000, 0.0)))
-    monkeypatch.setattr(module, "RESCORED_ROUNDS", 20_000)
+    monkeypatch.setattr(module, "STAGES", (Stage(rounds=300, go_on=40, of_each=40), Stage(rounds=4000)))
+    monkeypatch.setattr(module, "FRESH", Stage(rounds=20_000))
 
 
 def all_designs(workers, load, most=4):
-    """Return (clusters, order, orders, hybrid) of every design there is."""
+    """Return (clusters, order, orders, hybrid) of every design that there is."""
     found = []
     for clusters in range(1, workers + 1):
         if workers % clusters or load > workers // clusters:
@@ -93,6 +96,11 @@ def test_all_finalists_are_scored_as_their_definitions_say(evaluated):
     assert len(found.finalists) == found.tried
     for design, score in found.finalists:
         times, loads = evaluated[arguments(design)]
+        if design.spans:  # fewer rows than the definition counts may be enough
+            true = simulate_rounds(design.plan, LAW, rounds=4000, seed=2)
+            np.testing.assert_array_equal(score.times, true.times)
+            assert score.mean < times.mean() + 5 * np.hypot(score.error, times.std() / 200)
+            continue
         # some fifty statements at once: five deviations
         assert abs(score.mean - times.mean()) < 5 * np.hypot(score.error, times.std() / 200)
         assert abs(score.load - loads.mean()) < 5 * np.hypot(score.load_error, loads.std() / 200) + 1e-9
@@ -156,8 +164,8 @@ def test_the_same_seed_gives_the_same_answer():
 
 @pytest.mark.parametrize(("workers", "load"), [(1, 1), (4, 4), (6, 2), (12, 3), (7, 3)])
 def test_every_design_there_is_gets_tried_or_one_that_does_the_same(workers, load, monkeypatch):
-    monkeypatch.setattr(module, "STAGES", ((50, 1.0),))
-    monkeypatch.setattr(module, "RESCORED_ROUNDS", 50)
+    monkeypatch.setattr(module, "STAGES", (Stage(rounds=50),))
+    monkeypatch.setattr(module, "FRESH", Stage(rounds=50))
     paces = np.random.default_rng(3).exponential(1.0, (200, workers))
 
     def doings(designs):
@@ -172,13 +180,25 @@ def test_every_design_there_is_gets_tried_or_one_that_does_the_same(workers, loa
         assert doings(tried) == doings(all_designs(workers, load, most))
 
 
-def test_later_stages_keep_a_share_of_the_designs_and_never_fewer_than_a_few(monkeypatch):
-    monkeypatch.setattr(module, "STAGES", ((50, 0.5), (50, 0.0)))
-    monkeypatch.setattr(module, "_FEW", 3)
-    found = optimise_multi_message(6, 3, LAW)
-    assert len(found.finalists) == round(0.5 * found.tried)
-    monkeypatch.setattr(module, "STAGES", ((50, 0.01), (50, 0.0)))
-    assert len(optimise_multi_message(6, 3, LAW).finalists) == 3
+def test_the_best_designs_whose_rows_are_followed_go_on_beside_those_whose_rows_are_counted(monkeypatch):
+    """By counting, none of them is among the best three."""
+    first = Stage(rounds=2000, go_on=2, of_each=3)
+    monkeypatch.setattr(module, "STAGES", (first, Stage(rounds=2000)))
+    designs = [design for design, _ in optimise_multi_message(6, 3, LAW).finalists]
+    counted = {design: simulate_rounds(Plan(design.plan.slots, design.plan.lanes), LAW).mean for design in designs}
+    assert [design.spans for design in sorted(designs, key=counted.__getitem__)] == [False] * 3 + [True] * 3
+
+
+def test_a_design_that_needs_too_many_messages_only_by_counting_is_not_left_out(monkeypatch):
+    """One cluster of three with orders 1, 2 and 3: of its messages some are enough that a count knows nothing of."""
+    asked = Design(workers=3, load=3, clusters=1, order=None, orders=(1, 2, 3), hybrid=False)
+    assert asked.spans
+    true = simulate_rounds(asked.plan, LAW, rounds=20_000)
+    counted = simulate_rounds(Plan(asked.plan.slots, asked.plan.lanes), LAW, rounds=20_000)
+    most = (true.load + counted.load) / 2
+    assert true.load + 5 * true.load_error < most < counted.load - 5 * counted.load_error
+    found = optimise_multi_message(3, 3, LAW, max_messages=most)
+    assert asked in [design for design, _ in found.finalists]
 
 
 def test_progress_never_falls_and_ends_with_all():
@@ -228,3 +248,13 @@ def test_more_designs_than_can_be_looked_at_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MOST_DESIGNS", optimise_multi_message(6, 3, LAW).tried - 1)
     with pytest.raises(ArgumentError, match=r"^max_orders: 4 "):
         optimise_multi_message(6, 3, LAW)
+
+
+@pytest.mark.parametrize(("workers", "load"), [(6, 3), (12, 4), (24, 2)])
+def test_the_thin_grid_of_the_advice_is_some_of_all_designs(workers, load):
+    thin = list(multi_message_designs(workers, load, max_orders=2, grid=3))
+    assert set(thin) <= set(multi_message_designs(workers, load, max_orders=4))
+    fits = [clusters for clusters in range(1, workers // load + 1) if workers % clusters == 0]
+    tried = sorted({design.clusters for design in thin})
+    assert (tried[0], tried[-1], len(tried)) == (fits[0], fits[-1], min(3, len(fits)))
+    assert {1, load} <= {design.order for design in thin}

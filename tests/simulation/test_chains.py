@@ -175,14 +175,38 @@ def test_with_a_time_for_every_task_the_simulator_takes_the_times_of_the_master(
     assert [rounds.finished[i] for i in range(30)] == found.finished[0].tolist()
 
 
+@BY_SCHEME
+@pytest.mark.parametrize("least", [0.2, 1.5])
+def test_a_task_of_several_parts_takes_the_sum_of_their_times_as_with_the_master(scheme, least):
+    """Loads above what a product is cut into: tasks of up to five parts, of which the last may be a share."""
+    rng = np.random.default_rng(7)
+    loads = np.concatenate([rng.uniform(least, 5.0, 20), [2.0, 3.0, 1.0]]) / scheme.share
+    parts = 5 * (scheme.delay + scheme.due_tasks(scheme.threshold))
+    drawn = rng.exponential(1.0, (23 + scheme.delay, scheme.workers, parts))
+    found = simulate_chain(scheme, [Table(drawn[:, place]) for place in range(scheme.workers)], loads=loads)
+    log, rounds = in_virtual_time(scheme, drawn, loads)
+    np.testing.assert_allclose(found.durations[0, : len(log.durations)], log.durations, rtol=1e-11, atol=1e-12)
+    assert [rounds.finished[i] for i in range(23)] == found.finished[0].tolist()
+
+
+def test_a_round_of_one_pace_takes_its_cost_times_that_pace():
+    """Table and paces of the same times agree where all parts of a round take the same."""
+    scheme, rng = SCHEMES["DIP, lambda, mu"], np.random.default_rng(9)
+    loads, paces = rng.uniform(1.0, 30.0, 20), rng.exponential(1.0, (22, 4))
+    laws = [Table(np.broadcast_to(paces[:, place, None], (22, 99))) for place in range(4)]
+    by_part, by_pace = simulate_chain(scheme, laws, loads=loads), simulate_chain(scheme, paces=paces, loads=loads)
+    np.testing.assert_allclose(by_part.durations, by_pace.durations, rtol=1e-11)
+
+
+@pytest.mark.parametrize("load", [1.0, 15.0])
 @pytest.mark.parametrize("waiting", ["due", "fastest"])
-def test_a_recorded_trace_goes_on_from_task_to_task_as_in_virtual_time(waiting):
+def test_a_recorded_trace_goes_on_from_part_to_part_as_in_virtual_time(waiting, load):
     """What a round does not need is not used up: records of 97 and more times, over 30 rounds."""
     scheme = diagonal_interleaved(3, x=2, y=3, delay=2, waiting=waiting)
     rng = np.random.default_rng(8)
     laws = [Trace(times=rng.exponential(1.0, 97 + place)) for place in range(3)]
-    found = simulate_chain(scheme, laws, products=30, seed=5)
-    log, rounds = Log(), Rounds(scheme, np.ones(30))
+    found = simulate_chain(scheme, laws, loads=np.full(30, load), seed=5)
+    log, rounds = Log(), Rounds(scheme, np.full(30, load))
     paces = [Pace(law, 0.0, place_generator(5, place)) for place, law in enumerate(laws)]
     with WatchedStream(paces, observers=[log]) as stream:
         stream.submit(rounds).result()

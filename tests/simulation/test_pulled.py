@@ -56,7 +56,7 @@ def event_loop(plan, links, drawn):
 
 @given(
     workers=st.integers(1, 4), parts=st.integers(1, 9), batch=st.integers(1, 3), ahead=st.integers(0, 2),
-    copies=st.integers(1, 3), seed=st.integers(0, 99),
+    copies=st.integers(1, 4), seed=st.integers(0, 99),
 )  # fmt: skip
 def test_pulling_agrees_with_an_event_loop(workers, parts, batch, ahead, copies, seed):
     plan = pull(workers=workers, parts=parts, batch=batch, ahead=ahead, copies=min(copies, workers))
@@ -73,11 +73,12 @@ def test_pulling_agrees_with_an_event_loop(workers, parts, batch, ahead, copies,
             assert seen.load[i, r] == sum(done)
 
 
-@pytest.mark.parametrize(("copies", "shared"), [(2, False), (2, True), (3, True)])
-def test_rounds_with_many_copies_agree_with_an_event_loop(copies, shared):
+@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize(("copies", "shared"), [(2, False), (2, True), (3, True), (4, False), (4, True)])
+def test_rounds_with_many_copies_agree_with_an_event_loop(copies, shared, ahead):
     """A worker of a hundredth of the speed has a share like the others: dozens of its rows are repeated."""
     shares = [12, 12, 12, 4] if shared else None
-    plan = pull(workers=4, parts=40, batch=10, copies=copies, shares=shares)
+    plan = pull(workers=4, parts=40, batch=10, copies=copies, shares=shares, ahead=ahead)
     links = np.array([0.1, 0.0, 0.3, 0.2])
     laws = [Recorded(rate=rate) for rate in (1.0, 0.01, 2.0, 1.0)]
     sampler = RoundSampler(plan, laws, links)

@@ -28,10 +28,12 @@ def pull(
     It evens out steady differences of speed by itself, and needs no profile; each batch costs its worker a journey of
     a message, unless it is sent `ahead`.
 
-    ahead: how many tasks a worker still has when the next batch is sent to it.
+    ahead: how many tasks a worker still has when the next batch is sent to it. Copies are handed out ahead as well:
+        worth it where a message travels about as long as a task takes.
     copies: how often a row is handed out at most: when all have been, workers that would be idle repeat those that
-        have not come, the oldest first, or those at the ends of shares (speculative execution).
-    shares: rows that each worker has from the start; a batch each by default. What they leave is pulled.
+        have not come, the oldest first, or those at the ends of shares (speculative execution). When all these have
+        been repeated once, they are a second time, and so on. As many as workers cost nothing but messages.
+    shares: rows that each worker has from the start; one batch each by default. What they leave is pulled.
     code: whose rows these are: the parts of a sum unless given (then `parts` is how many rows it has).
 
     >>> plan = pull(workers=2, parts=5, batch=2)
@@ -53,8 +55,8 @@ def pull(
     rest = range(sum(sizes), parts)
     batches = [rest[at : at + batch] for at in range(0, len(rest), batch)]
     late = range(parts) if shares is None else [*_from_the_ends(lanes), *rest]
-    again = [range(row, row + 1) for _ in range(copies - 1) for row in late]
-    pool = Pool(batches=tuple(_tasks(code, rows) for rows in [*batches, *again]), ahead=ahead)
+    again = [_tasks(code, [row]) for row in late] if copies > 1 else []
+    pool = Pool(batches=(*(_tasks(code, rows) for rows in batches), *again * (copies - 1)), ahead=ahead)
     return CodedPlan([code], [_tasks(code, lane) for lane in lanes], [range(code.parts)], pool=pool)
 
 
@@ -64,7 +66,7 @@ def _shares(workers: int, parts: int, batch: int, shares: Sequence[int] | IntArr
     sizes = [checks.whole(f"shares[{p}]", share, least=0) for p, share in enumerate(shares)]
     if len(sizes) != workers or sum(sizes) > parts:
         raise ArgumentError(
-            f"shares: {sizes} is not allowed; must be one a worker, {workers} of them, and {parts} at most in all"
+            f"shares: {sizes} is not allowed; must be one per worker, {workers} of them, and {parts} at most in all"
         )
     return sizes
 

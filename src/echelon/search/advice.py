@@ -13,6 +13,7 @@ from echelon.errors import ArgumentError
 from echelon.job_delay import Moments, by_formula, job_delay, needs_streams
 from echelon.profile import Profile
 from echelon.search.chain_advice import chains
+from echelon.search.halving import Stage, halve
 from echelon.search.handling import Sizes, handling
 from echelon.search.outcome import Outcome, sampled
 from echelon.search.overlapping import MATTERS, overlapping
@@ -21,10 +22,10 @@ from echelon.search.strategies import BASELINE, STRATEGIES
 from echelon.search.strategy import Strategy
 from echelon.theory import exact, exact_law
 
-STAGES = ((400, 14), (2000, 6), (12_000, 0))  # rounds, and how many go on, besides the best of every family
+STAGES = (Stage(rounds=400, go_on=14), Stage(rounds=2000, go_on=6), Stage(rounds=12_000))
 STREAMED = 2  # of which streams are simulated, where rounds have memory
-FEW = 3  # of designs that differ little among themselves, so many are compared with the others
-COORDINATES = 1000  # of a gradient, where nobody says how large it is
+FEW = 3  # of strategies that differ little among themselves, this many are compared with the others
+COORDINATES = 1000  # of a gradient of unknown size
 
 WORKS = (*STRATEGIES, "product")
 
@@ -80,10 +81,10 @@ def advise(
         fastest worker, which is the paper's rule and was never quicker.
     laws: in place of those that the profile names.
 
-    All strategies are tried on the same draws; the better ones and the best of every
-    family on more of them, and those of these that have an exact law are predicted by it. Where the best is better than
-    a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be idle,
-    strategies are also tried with jobs that overlap.
+    All strategies are tried on the same draws, the better ones and the best of every family on more of them
+    (`echelon.search.halving`); those of the last stage that have an exact law are predicted by it. Where the best is
+    better than a simpler one by less than a hundredth, the simpler one is first. Where jobs wait and workers would be
+    idle, strategies are also tried with jobs that overlap.
 
     >>> from echelon.profile import Arrivals, Workload, Worker
     >>> job = Workload(critical=12, redundancy=1.0, iterations=5, arrivals=Arrivals.poisson(0.01))
@@ -123,22 +124,34 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
     handled = [handling(strategy, profile.workload.critical) for strategy in strategies]
     tried = [one.rehearsed(profile.costs, sizes) for one in handled]
     base = next(i for i, strategy in enumerate(strategies) if strategy.name == BASELINE)
-    going = list(range(len(strategies)))
-    times: dict[int, FloatArray] = {}
-    against: dict[int, FloatArray] = {}
-    for stage, (rounds, go_on) in enumerate(STAGES):
-        some = sorted({*going, base})
-        rehearsal = Rehearsal(laws, profile.speeds.link, rounds=rounds, seed=seed + stage)
-        seen = dict(zip(some, rehearsal.times([tried[i] for i in some]), strict=True))
-        times |= seen
-        against |= dict.fromkeys(some, seen[base])
-        going.sort(key=lambda i: float(seen[i].mean()))
-        if stage == 0:
-            dropped = _beyond_the_few(strategies, going)
-            going = [i for i in going if i not in dropped]
-            times = {i: found for i, found in times.items() if i not in dropped}
-        going = _who_go_on(strategies, going, go_on) if go_on else going
+    latest: list[FloatArray] = []  # of the baseline, on the draws of the last stage
+
+    def score(some: Sequence[int], stage: Stage, seed: int) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the times of rounds, and those of the baseline on the same draws."""
+        rehearsal = Rehearsal(laws, profile.speeds.link, rounds=stage.rounds, seed=seed)
+        *times, plain = rehearsal.times([tried[i] for i in (*some, base)])
+        latest[:] = [plain]
+        return [(seen, plain) for seen in times]
+
+    def kind(i: int) -> tuple[str, str | None, str | None]:
+        """Designs in chunks, and what only some jobs can run, are families of their own."""
+        return strategies[i].family, strategies[i].best_of, strategies[i].job
+
+    halved = halve(
+        range(len(strategies)),
+        STAGES,
+        score,
+        lambda _, seen: (float(seen[0].mean()),),
+        seed=seed,
+        kind=kind,
+        crowd=lambda i: strategies[i].best_of,
+        few=FEW,
+    )
+    going = [i for i, _ in halved.finalists]
     finalists = {*going, base}
+    found = {**halved.latest, base: (latest[0], latest[0])}
+    times = {i: seen for i, (seen, _) in found.items()}
+    against = {i: plain for i, (_, plain) in found.items()}
     moments = {i: sampled(seen) for i, seen in times.items()}
     gains = {i: 1 - moments[i].mean / float(against[i].mean()) for i in times}
     for i in finalists:
@@ -171,25 +184,6 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
     # beside simulated streams, what the formula says of the others is a guess: they come after
     order = sorted(outcomes, key=lambda i: (guess and i not in samplers, outcomes[i].delay, outcomes[i].iteration))
     return [outcomes[best], *(outcomes[i] for i in order if i != best)]
-
-
-def _who_go_on(strategies: Sequence[Strategy], going: Sequence[int], most: int) -> list[int]:
-    """Return the best and the best of every family, in order: what is said of a family is as sharp as of the winner.
-
-    Designs in chunks, and what only some jobs can run, are families of their own.
-    """
-    kinds = [(strategies[i].family, strategies[i].best_of, strategies[i].job) for i in going]
-    return [i for place, i in enumerate(going) if place < most or kinds.index(kinds[place]) == place]
-
-
-def _beyond_the_few(strategies: Sequence[Strategy], going: Sequence[int]) -> set[int]:
-    """Return those that are not among the best few of their kind; `going` is in order, best first."""
-    places: dict[str, list[int]] = {}
-    for i in going:
-        kind = strategies[i].best_of
-        if kind is not None:
-            places.setdefault(kind, []).append(i)
-    return {i for some in places.values() for i in some[FEW:]}
 
 
 _PLAIN = ("uncoded", "pull", "copies", "coded")  # families, simplest first

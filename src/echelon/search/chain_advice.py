@@ -5,29 +5,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
 from numpy.random import Generator
 
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, Trace
 from echelon.job_delay import by_formula
 from echelon.profile import Costs, Profile
-from echelon.schemes import (
-    Sequential,
-    diagonal_interleaved,
-    improved_diagonal_interleaved,
-    polynomial_products,
-    uncoded_products,
-)
-from echelon.schemes.sequential import near_square
+from echelon.schemes import Sequential, uncoded_products
+from echelon.search.chain_schemes import THIN, chain_schemes
+from echelon.search.halving import Stage, halve
 from echelon.search.handling import MANY, Sizes
 from echelon.search.outcome import Outcome, sampled
 from echelon.search.strategy import Strategy
 from echelon.simulation import simulate_chain
-from echelon.stragglers import Arbitrary, Bursts
 
-TRIED, PLAYED = (100, 4), (400, 40)  # products, and independent runs: of every scheme, and of the best of each kind
+# rounds are products: of every scheme, and of the best of each kind
+STAGES = (Stage(rounds=100, runs=4, go_on=0), Stage(rounds=400, runs=40))
 TOLERANCES = (0.0, 0.25)
+CUT = 3  # blocks of a product for each worker, at most
 _NAMES = {
     "uncoded": "uncoded products",
     "polynomial": "polynomial code",
@@ -42,26 +37,26 @@ def chains(
 ) -> list[Outcome]:
     """Return what to expect of each kind of scheme, best first; a product takes one worker `critical` parts.
 
-    The schemes are a grid that is thinner for more workers; `optimise_chain` tries all of them. A message is a block of
-    the product, and decoding makes each block that was coded of all messages. waiting: the rule by which rounds of DIP
+    The schemes are a thin grid (`chain_schemes`); `optimise_chain` tries all of them. A message is a block of the
+    product, and decoding makes each block that was coded of all messages. waiting: the rule by which rounds of DIP
     and IDIP end, a name of `endings.WAITING`.
     """
     load, links, costs = float(profile.workload.critical), profile.speeds.link, profile.costs
 
-    def times(scheme: Sequential, products: int, seeds: int, fresh: int) -> FloatArray:
-        message = costs.message + sizes.message * scheme.share / costs.bandwidth
-        slower = [_later(law, message / (load * scheme.share)) for law in laws] if message else laws
-        found = simulate_chain(scheme, slower, loads=[load] * products, links=links, seeds=seeds, seed=seed + fresh)
-        return found.times + _beside(scheme, costs, sizes)
+    def score(some: Sequence[tuple[str, Sequential]], stage: Stage, seed: int) -> Iterator[FloatArray]:
+        for _, scheme in some:
+            message = costs.message + sizes.message * scheme.share / costs.bandwidth
+            slower = [_later(law, message / (load * scheme.share)) for law in laws] if message else laws
+            loads = [load] * stage.rounds
+            found = simulate_chain(scheme, slower, loads=loads, links=links, seeds=stage.runs, seed=seed)
+            yield found.times + _beside(scheme, costs, sizes)
 
-    best: dict[str, tuple[float, Sequential]] = {}
-    for kind, scheme in schemes(len(laws), delay_rounds, waiting):
-        mean = float(times(scheme, *TRIED, 0).mean())
-        if kind not in best or mean < best[kind][0]:
-            best[kind] = mean, scheme
-    played = {kind: times(scheme, *PLAYED, 1)[:, None] for kind, (_, scheme) in best.items()}
-    moments = {kind: sampled(seen) for kind, seen in played.items()}
-    outcomes = [
+    workers = len(laws)
+    waits = [(waiting, tolerance) for tolerance in TOLERANCES]
+    schemes = list(chain_schemes(workers, delay_rounds, most=CUT * workers, waits=waits, grid=THIN))
+    halved = halve(schemes, STAGES, score, lambda _, times: (times.mean(),), seed=seed, kind=lambda one: one[0])
+    moments = {kind: sampled(times[:, None]) for (kind, _), times in halved.finalists}
+    return [
         Outcome(
             strategy=Strategy(_NAMES[kind], "uncoded" if kind == "uncoded" else "coded", partial(_itself, scheme)),
             iteration=moments[kind].mean,
@@ -69,47 +64,8 @@ def chains(
             delay=by_formula(profile, moments[kind]).mean,
             gain=1 - moments[kind].mean / moments["uncoded"].mean,
         )
-        for kind, (_, scheme) in best.items()
+        for (kind, scheme), _ in halved.finalists
     ]
-    return sorted(outcomes, key=lambda one: one.iteration)
-
-
-def schemes(workers: int, delay: int, waiting: str = "due") -> Iterator[tuple[str, Sequential]]:
-    """Yield schemes and their kinds: for 20 workers some two hundred, for a few nearly all that there are."""
-    yield "uncoded", uncoded_products(workers)
-    for results in _some(1, workers, 12):
-        x, y = near_square(results)
-        yield "polynomial", polynomial_products(workers, x=x, y=y)
-    if not delay:
-        return
-    for tolerance in TOLERANCES:
-        for results in _some(workers, 3 * workers, 6):
-            x, y = near_square(results)
-            for rounds, spread in sorted({(delay, 1), (delay, (workers + 1) // 2), (delay, workers), (1, 1)}):
-                yield (
-                    "dip",
-                    diagonal_interleaved(
-                        workers, x=x, y=y, delay=rounds, spread=spread, tolerance=tolerance, waiting=waiting
-                    ),
-                )
-        for window in sorted({2, delay + 1}):
-            for count in _some(1, workers * window - 1, 12):
-                model = Arbitrary(count=count, window=window)
-                yield "idip", improved_diagonal_interleaved(workers, model, tolerance=tolerance, waiting=waiting)
-            for at_once in _some(1, workers - 1, 4):
-                for length in sorted({1, window}):
-                    bursts = Bursts(workers_at_once=at_once, length=length, window=window)
-                    yield (
-                        "bursts",
-                        improved_diagonal_interleaved(workers, bursts, tolerance=tolerance, waiting=waiting),
-                    )
-
-
-def _some(low: int, high: int, most: int) -> list[int]:
-    """Return whole numbers from low to high, all of them or `most` at about the same distances."""
-    return (
-        np.unique(np.linspace(low, high, min(most, high - low + 1)).round().astype(int)).tolist() if high >= low else []
-    )
 
 
 def _beside(scheme: Sequential, costs: Costs, sizes: Sizes) -> float:
@@ -169,5 +125,5 @@ class _Later(Delay):
 
     @classmethod
     def fit(cls, mean: float, std: float) -> Self:
-        """Never asked: it is made of a law that is there."""
+        """Never called: this law is made from another one, and not fitted."""
         raise AssertionError("a law with something on top is not fitted")

@@ -1,7 +1,7 @@
 """Designs of the papers with as many chunks as workers, for any number of parts: a chunk is some of the parts.
 
-They suppose equal workers, and give each as many parts. Unequal ones are dealt out by speed, so that every cluster or
-group has quick and slow ones.
+They suppose equal workers and give all of them the same number of parts. Unequal workers are dealt out by speed, so
+that every cluster or group has quick and slow ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +18,12 @@ from echelon.plan import Plan, Task
 from echelon.profile import Profile
 from echelon.schemes import BlockPlan, CodedPlan, block_coordinate, fractional_repetition, multi_message
 from echelon.schemes.coded_plan import lane_tasks
+from echelon.search.multi_message import multi_message_designs
 from echelon.search.strategy import Strategy
 from echelon.seeds import place_generator
 
 LOADS = (2, 3, 4)  # chunks that each worker computes
+GRID = 3  # sizes of clusters, and orders, of multi-message designs
 DRAWS = 400  # of cycle times that blocks are cut by
 
 
@@ -53,21 +55,15 @@ def designs(profile: Profile) -> Iterator[Strategy]:
         if workers % load == 0:
             repeated = made(workers // load, fractional_repetition, load=load)
             yield Strategy(f"fractional repetition, groups of {load}", "coded", repeated, best_of="repetition")
-        fits = [clusters for clusters in range(1, workers // load + 1) if workers % clusters == 0]
-        for clusters in sorted({fits[0], fits[-1]}):
-            size = workers // clusters
+        for design in multi_message_designs(workers, load, max_orders=2, grid=GRID):
+            size = workers // design.clusters
             # one message after all chunks of the cluster is repetition, which is there already
-            orders = sorted({1, 2, load} - ({load} if size == load else set()))
-            kinds: list[tuple[str, str, dict[str, object]]] = [
-                (f"order {order}", "copies" if order == 1 else "coded", {"order": order}) for order in orders
-            ]
-            if size == load and load > 2:
-                two = [(load + 1) // 2, load]
-                kinds.append((f"orders {two}, hybrid", "coded", {"orders": two, "hybrid": True}))
-            for kind, family, asked in kinds:
-                plan = made(clusters, multi_message, load=load, clusters=clusters, **asked)
-                name = f"multi-message, {load} chunks each, clusters of {size}, {kind}"
-                yield Strategy(name, family, plan, best_of="multi-message")
+            if (design.order == size) or (design.orders is not None and not design.hybrid):
+                continue
+            asked = {"order": design.order, "orders": design.orders, "hybrid": design.hybrid}
+            plan = made(design.clusters, multi_message, load=load, clusters=design.clusters, **asked)
+            name = f"multi-message, {load} chunks each, clusters of {size}, {design.kind}"
+            yield Strategy(name, "copies" if design.order == 1 else "coded", plan, best_of="multi-message")
 
 
 def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
@@ -92,7 +88,7 @@ def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterato
 
 
 def _in_parts(plan: Callable[[], BlockPlan], parts: float) -> Plan:
-    """Return the plan of blocks at its cost in parts, of which a chunk has so many."""
+    """Return the plan of blocks at its cost in parts; a chunk has `parts` of them."""
     made = plan()
     return Plan(made.slots, [[replace(task, cost=parts * task.cost) for task in lane] for lane in made.lanes])
 

@@ -13,8 +13,8 @@ from echelon.schemes import BlockPlan, CodedPlan
 from echelon.search.rehearsal import Rehearsed
 from echelon.search.strategy import Strategy
 
-MANY = 0.25  # of what adding to one sum takes, a sum, where many are made of the same messages: these stay in the cache
-GATHERED = 2.0  # the same for each message that is put where many sums can be made of it, and for taking out the sums
+MANY = 0.25  # cost of each sum, where many are made of the same messages (they stay in the cache), over that of one
+GATHERED = 2.0  # the same for putting each message where many sums can be made of it, and for taking out the sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Handling:
     """A plan, and what its rows are to workers and master; sizes are in those of a message.
 
     sent: size of each slot's messages, shape (slots,).
-    combined: results that a worker adds up for each row, an array a slot; 0 where the row is one result as it is.
+    combined: results that a worker adds up for each row, one array per slot; 0 where the row is one result as it is.
     decoded: messages that the master adds up in an iteration.
     held: parts that the worker with the most must have the data of.
     encoded: parts whose data is added up beforehand, once.
@@ -65,7 +65,7 @@ class Handling:
 
 
 def handling(strategy: Strategy, parts: int) -> Handling:
-    """Return the plan that a strategy is tried by, of a job with so many parts, and how it is handled."""
+    """Return the plan that a strategy is tried by, for a job of this many parts, and how it is handled."""
     if strategy.lighter is None:
         plan = strategy.plan()
         return of_codes(plan, plan, parts)
@@ -76,24 +76,28 @@ def handling(strategy: Strategy, parts: int) -> Handling:
 
 
 def of_codes(tried: Plan, plan: CodedPlan, parts: int) -> Handling:
-    """Return how the rows of a plan with codes are handled, of a job with so many parts."""
+    """Return how the rows of a plan with codes are handled, for a job of this many parts."""
     if isinstance(plan, BlockPlan):  # all slots are made of the same chunks, as many as workers
         widths = np.array([block.stop - block.start for block in plan.blocks], dtype=np.float64)
         sent, held = widths / widths.sum(), (1 + max(plan.levels)) * parts / len(plan.lanes)
     else:
-        sent, held = np.ones(len(plan.slots)), float(max(_held(plan, lane) for lane in plan.lanes))
+        sent, held = np.ones(len(plan.slots)), _held(plan)
     made = {code: _combined(code) for code in plan.codes}
     decoded = sum(size * _decoded(code) for size, code in zip(sent.tolist(), plan.codes, strict=True))
     combined = tuple(made[code] for code in plan.codes)
     return Handling(tried, sent, combined, decoded, held, _encoded(plan.codes[0]))
 
 
-def _held(plan: CodedPlan, lane: Sequence[Task]) -> int:
-    """Return how many parts a worker must have that may get these tasks, and any of the pool."""
-    rows: dict[int, set[int]] = {}
-    for task in (*lane, *plan.pooled):
-        rows.setdefault(task.slot, set()).add(task.row)
-    return sum(plan.codes[slot].storage(some) for slot, some in rows.items())
+def _held(plan: CodedPlan) -> float:
+    """Return how many parts the worker with the most must have: those of its lane, and of all that is in the pool."""
+    pooled = {(task.slot, task.row) for task in plan.pooled}
+    most = 0
+    for lane in plan.lanes:
+        rows: dict[int, set[int]] = {}
+        for slot, row in pooled.union((task.slot, task.row) for task in lane):
+            rows.setdefault(slot, set()).add(row)
+        most = max(most, sum(plan.codes[slot].storage(some) for slot, some in rows.items()))
+    return float(most)
 
 
 def of_windows(plan: Plan, load: int, parts: int) -> Handling:

@@ -1,7 +1,7 @@
 """A search over multi-message designs: how many clusters, which orders, correlated or not, hybrid or not.
 
-The paper leaves this open. Designs are screened on few rounds and the same draws for all, the better ones on more
-rounds, and the winner is scored again on draws that had no part in choosing it, so that its figures are not its luck.
+The paper leaves this open. Of some designs fewer rows than the threshold may be enough, which is slow to follow: they
+are screened as if rows were only counted, which flatters none, and followed truly in the last stage.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +12,19 @@ from itertools import combinations, islice
 from echelon import checks
 from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
+from echelon.plan import Plan
 from echelon.schemes import CodedPlan, multi_message
 from echelon.schemes.multi_message import MOST_WORKERS
+from echelon.search.halving import Order, Stage, halve, thinned
 from echelon.simulation import SimulatedRounds, simulate_rounds
 
-STAGES = ((500, 0.1), (4_000, 0.1), (30_000, 0.0))  # rounds, and which share of the designs goes on; one at least
-RESCORED_ROUNDS = 100_000
+STAGES = (
+    Stage(rounds=500, go_on=40, share=0.1, of_each=20),
+    Stage(rounds=4_000, go_on=10, of_each=3),
+    Stage(rounds=10_000),
+)
+FRESH = Stage(rounds=100_000)
 MOST_DESIGNS = 20_000
-_FEW = 40  # designs that go on from a stage at least
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,19 @@ class Design:
             hybrid=self.hybrid,
         )
 
-    def __str__(self) -> str:
+    @cached_property
+    def spans(self) -> bool:
+        """Whether fewer rows than the threshold of a slot may be enough."""
+        return not all(slot.counting for slot in self.plan.slots)
+
+    @property
+    def kind(self) -> str:
+        """Its orders in words."""
         kind = f"order {self.order}" if self.orders is None else f"orders {list(self.orders)}"
-        plural = "s" if self.clusters > 1 else ""
-        return f"{self.clusters} cluster{plural}, {kind}{', hybrid' if self.hybrid else ''}"
+        return f"{kind}, hybrid" if self.hybrid else kind
+
+    def __str__(self) -> str:
+        return f"{self.clusters} cluster{'s' if self.clusters > 1 else ''}, {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +93,13 @@ def optimise_multi_message(
 ) -> DesignSearch:
     """Return the multi-message design with the least mean completion time plus `message_cost` times its load.
 
-    workers, load: as in `multi_message`. delay: one law for all workers, or one a worker.
-    max_messages: the largest communication load (mean number of messages received a round) that is allowed.
-    max_orders: the most messages a worker of an uncorrelated design.
+    workers, load: as in `multi_message`. delay: one law for all workers, or one per worker.
+    max_messages: the largest communication load (mean number of messages received in a round) that is allowed.
+    max_orders: the most messages of a worker in an uncorrelated design.
 
-    Rows are counted to thresholds: designs of which fewer rows may do are better than they are scored here.
+    All stages but the last count rows to thresholds. That takes designs of which fewer rows may be enough for slower
+    than they are, so the best of these go on beside the best of the others. The last stage and the score of the winner
+    are what the master would see.
 
     >>> from echelon.delays import RoundPace, ShiftedExponential
     >>> law = RoundPace(base=ShiftedExponential(shift=0.01, rate=10.0))
@@ -98,63 +114,46 @@ def optimise_multi_message(
     checks.whole("seed", seed, least=0)
     most = float("inf") if max_messages is None else checks.number("max_messages", max_messages, above=0)
     laws = per_worker(delay, workers, "delay")
-    designs = list(islice(_designs(workers, load, max_orders), MOST_DESIGNS + 1))
+    designs = list(islice(multi_message_designs(workers, load, max_orders=max_orders), MOST_DESIGNS + 1))
     if len(designs) > MOST_DESIGNS:
         raise ArgumentError(f"max_orders: {max_orders} makes more than {MOST_DESIGNS} designs; must be less")
-    search = _Search(laws, most, message_cost, progress, designs)
-    scored: list[tuple[Design, SimulatedRounds]] = []
-    for stage, (rounds, share) in enumerate(STAGES):
-        scored = search.screen(designs, rounds, seed + stage)
-        designs = [design for design, _ in scored[: max(_FEW, round(share * len(scored)))]]
-    for i, design in enumerate(designs):
-        score = search.score(design, RESCORED_ROUNDS, seed + len(STAGES) + i)
-        if score.load <= most:
-            return DesignSearch(design, score, tuple(scored), search.tried)
-    raise ArgumentError(f"max_messages: {max_messages!r} is not allowed; no design of {search.tried} needs so few")
+
+    def score(some: Sequence[Design], stage: Stage, seed: int) -> Iterator[tuple[SimulatedRounds, bool]]:
+        """Yield figures, and whether they are the true ones."""
+        followed = stage is STAGES[-1] or stage is FRESH
+        for design in some:
+            plan = design.plan if followed else Plan(design.plan.slots, design.plan.lanes)
+            yield simulate_rounds(plan, laws, rounds=stage.rounds, seed=seed), followed or not design.spans
+
+    def order(design: Design, scored: tuple[SimulatedRounds, bool]) -> Order:
+        found, true = scored
+        if found.load - 3 * found.load_error <= most:
+            return 0.0, found.mean + message_cost * found.load
+        # where rows are only counted, messages are as well those that come too late to be needed
+        return None if true else (1.0, found.load)
+
+    found = halve(designs, STAGES, score, order, seed=seed, kind=lambda design: design.spans, progress=progress)
+    for i, (design, _) in enumerate(found.finalists):
+        ((fresh, _),) = score([design], FRESH, found.fresh + i)
+        if fresh.load <= most:
+            finalists = tuple((design, scored) for design, (scored, _) in found.finalists)
+            return DesignSearch(design, fresh, finalists, len(designs))
+    raise ArgumentError(f"max_messages: {max_messages!r} is not allowed; no design of {len(designs)} needs so few")
 
 
-class _Search:
-    def __init__(
-        self,
-        laws: list[Delay],
-        most: float,
-        message_cost: float,
-        progress: Callable[[int, int], None] | None,
-        designs: list[Design],
-    ) -> None:
-        self._laws, self._most, self._cost, self._progress = laws, most, message_cost, progress
-        self.tried = len(designs)
-        self._done, self._all, going_on = 0, 0, len(designs)
-        for _, share in STAGES:
-            self._all += going_on
-            going_on = min(going_on, max(_FEW, round(share * going_on)))
+def multi_message_designs(workers: int, load: int, *, max_orders: int, grid: int | None = None) -> Iterator[Design]:
+    """Yield all designs that differ in what they do.
 
-    def score(self, design: Design, rounds: int, seed: int) -> SimulatedRounds:
-        return simulate_rounds(design.plan, self._laws, rounds=rounds, seed=seed)
-
-    def screen(self, designs: list[Design], rounds: int, seed: int) -> list[tuple[Design, SimulatedRounds]]:
-        """Return designs and scores on the same draws, best first; those with too many messages are left out."""
-        scored = []
-        for design in designs:
-            score = self.score(design, rounds, seed)
-            if score.load - 3 * score.load_error <= self._most:
-                scored.append((design, score))
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, max(self._done, self._all))
-        return sorted(scored, key=lambda pair: pair[1].mean + self._cost * pair[1].load)
-
-
-def _designs(workers: int, load: int, max_orders: int) -> Iterator[Design]:
-    for clusters in range(1, workers // load + 1):
-        if workers % clusters:
-            continue
-        for order in range(1, load + 1):
+    grid: how many numbers of clusters are tried at most, and how many orders; None for all.
+    """
+    orders = thinned(range(1, load + 1), grid)
+    for clusters in thinned([some for some in range(1, workers // load + 1) if workers % some == 0], grid):
+        for order in orders:
             # not hybrid: a worker that has computed its whole cluster has sent as many rows as are needed anyway
             yield Design(workers, load, clusters, order, None, False)
         for hybrid in (False, True) if load == workers // clusters else (False,):
             for count in range(1, min(load, max_orders) + 1):
-                for orders in combinations(range(1, load + 1), count):
+                for some in combinations(orders, count):
                     # one message after all computations is gradient coding, which is there already
-                    if orders != (load,) and (not hybrid or orders[-1] == load):
-                        yield Design(workers, load, clusters, None, orders, hybrid)
+                    if some != (load,) and (not hybrid or some[-1] == load):
+                        yield Design(workers, load, clusters, None, some, hybrid)

@@ -16,7 +16,7 @@ from echelon.simulation.overlapped import Overlapped
 
 LOAD = 0.2  # share of all time that a job is in service, below which hardly any waits
 STEPS, SEEDS = 6_000, 40  # rows handed out one after another in a simulated stream, for all seeds at once
-JOBS = (15, 300)  # a stream is so long at least, and at most
+JOBS = (15, 300)  # in a stream, at least and at most
 MATTERS = 0.01  # share of an iteration, or a delay, below which one strategy is as good as another
 
 
@@ -25,8 +25,8 @@ def overlapping(profile: Profile, laws: Sequence[Delay], ranked: Sequence[Outcom
 
     Only those are tried that may come out before the best of all. Two streams that begin with an empty queue are
     compared, on the same draws: what is saved in the long run is rather more. What messages and rounds take beside
-    computing is left out of that share. Where jobs are so long that a stream of them would take long to simulate,
-    little can be saved, and nothing is tried.
+    computing is left out of that share. Where a stream of long jobs would take long to simulate, little can be saved,
+    and nothing is tried.
     """
     job, found, tried = profile.workload, list[Outcome](), set[str]()
     best = next(one for one in ranked if one.strategy.job is None)

@@ -14,7 +14,7 @@ from echelon.plan import Plan
 from echelon.seeds import place_generator
 from echelon.simulation import RoundSampler
 
-HISTORIES = 40  # independent ones, each of so many rounds that they add up
+HISTORIES = 40  # independent of one another; they share the rounds among them
 _HELD = 1 << 23  # numbers held at once
 
 
@@ -45,7 +45,7 @@ class Rehearsed:
 class Drawn(Delay):
     """A law that gives out times of parts which were drawn before, shape (histories, rounds, parts).
 
-    kept: whether whoever gets them leaves them as they are; others get a copy.
+    kept: whether they are given out as they are, to code that does not write to them, and not as a copy.
     """
 
     times: FloatArray

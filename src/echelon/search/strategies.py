@@ -11,7 +11,7 @@ from echelon.codes import Code, cyclic, mds, uncoded
 from echelon.delays import Delay
 from echelon.plan import Plan, Slot, Task
 from echelon.profile import Profile
-from echelon.schemes import any_k, backups, coded_rows, pull
+from echelon.schemes import CodedPlan, any_k, backups, coded_rows, pull
 from echelon.schemes.coded_plan import LEAST
 from echelon.search.designs import blocks, designs, whole_shares
 from echelon.search.strategy import Strategy
@@ -22,6 +22,9 @@ OMEGAS = (1.05, 1.1, 1.2, 1.35, 1.5, 2.0)  # coded rows for each that is needed
 LOADS = (2, 3, 4, 6, 8, 12, 16)  # parts that a row of a gradient code combines
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES = (0.5, 0.8)  # of a split that workers have from the start
+COPIES = (2, 3)  # of a row; also one for each worker
+MOST_COPIED = 20_000  # tasks in all that are tried of more than two copies
+AHEAD = (0, 1, 2)  # tasks that a worker still has when it gets the next
 _SEED = 1  # of codes
 
 
@@ -80,21 +83,40 @@ def _common(profile: Profile, code: Code) -> Iterator[Strategy]:
         yield Strategy(f"uncoded, {name}", "uncoded", partial(coded_rows, code, counts))
         if workers == 1:
             return
-    one = partial(pull, workers=workers, parts=parts, code=code)
+    one, often = partial(pull, workers=workers, parts=parts, code=code), _copies(workers, parts)
     for name, counts in splits.items():
-        yield Strategy(f"{name}, with copies", "copies", partial(one, shares=counts, copies=2))
+        yield from _copied(name, partial(one, shares=counts), more=often if name == "Theorem 2" else ())
     for share in SHARES:
-        some = np.floor(share * splits["Theorem 2"]).astype(int)
-        yield Strategy(f"{share:.0%} by Theorem 2, the rest pulled", "pull", partial(one, shares=some))
-        yield Strategy(
-            f"{share:.0%} by Theorem 2, the rest pulled, with copies", "copies", partial(one, shares=some, copies=2)
-        )
+        name = f"{share:.0%} by Theorem 2, the rest pulled"
+        plan = partial(one, shares=np.floor(share * splits["Theorem 2"]).astype(int))
+        yield Strategy(name, "pull", plan)
+        yield from _copied(name, plan, more=often)
     for batch in BATCHES:
         if batch * workers <= parts or batch == 1:
-            yield Strategy(f"pulled by {batch}", "pull", partial(one, batch=batch))
-            yield Strategy(f"pulled by {batch}, {batch} ahead", "pull", partial(one, batch=batch, ahead=batch))
-            yield Strategy(f"pulled by {batch}, with copies", "copies", partial(one, batch=batch, copies=2))
-    yield Strategy("backups", "copies", partial(backups, workers=workers, parts=parts, copies=2, code=code))
+            name, plan = f"pulled by {batch}", partial(one, batch=batch)
+            yield Strategy(name, "pull", plan)
+            yield Strategy(f"{name}, {batch} ahead", "pull", partial(plan, ahead=batch))
+            yield from _copied(name, plan, more=often if batch == 1 else ())
+    for copies in often:
+        name = "backups" if copies == 2 else f"backups, {copies} copies"
+        yield Strategy(name, "copies", partial(backups, workers=workers, parts=parts, copies=copies, code=code))
+
+
+def _copied(name: str, plan: "partial[CodedPlan]", more: Sequence[int] = ()) -> Iterator[Strategy]:
+    """Yield a plan in which idle workers repeat rows once; with `more` copies in all, these also handed out ahead."""
+    yield Strategy(f"{name}, with copies", "copies", partial(plan, copies=2))
+    for copies in more:
+        said = f"{name}, with copies" if copies == 2 else f"{name}, with {copies} copies"
+        for ahead in AHEAD:
+            if ahead or copies > 2:
+                named = f"{said}, {ahead} ahead" if ahead else said
+                yield Strategy(named, "copies", partial(plan, copies=copies, ahead=ahead), best_of="copies")
+
+
+def _copies(workers: int, parts: int) -> list[int]:
+    """Return how often rows may be handed out; more than twice only where that makes few enough tasks to be tried."""
+    some = {*COPIES, workers}
+    return sorted(copies for copies in some if copies <= workers and (copies == 2 or copies * parts <= MOST_COPIED))
 
 
 def _coded(parts: int, rows: int, counts: IntArray) -> Plan:

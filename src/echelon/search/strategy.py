@@ -16,7 +16,7 @@ class Strategy:
     lighter: returns the same plan without its code, where that takes longer to make than to try; of block coordinates,
         at its cost in parts.
     load: parts that a row of such a plan combines; 0 where rows are encoded before, None where the code must tell.
-    job: which kind of job can run it, where that is not any job of its work.
+    job: the kind of job that can run it; None where any job of its work can.
     best_of: name of strategies of which only the best few are compared with the others.
     overlap: whether workers that would be idle begin the next job (`Stream(overlap=True)`).
     """

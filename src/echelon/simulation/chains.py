@@ -14,10 +14,11 @@ from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.can import Can
 from echelon.delays import Delay, per_worker
+from echelon.delays.base import draws
 from echelon.endings import TIES
 from echelon.errors import ArgumentError
 from echelon.schemes import Sequential
-from echelon.simulation.chain_times import Draws, Paces
+from echelon.simulation.chain_times import Draws, Paces, lane_times
 from echelon.stragglers import Arbitrary, StragglerModel
 
 
@@ -85,10 +86,11 @@ def simulate_chain(
 ) -> ChainResult:
     """Return what `products` products take, one begun in each round, in as many independent runs as `seeds`.
 
-    law: of the time that a worker takes for the work of a whole product of load 1, one for all workers or one a worker.
-    paces: such times instead, one a round, as recorded or as made from a pattern of stragglers, shape (rounds, workers)
-        or (seeds, rounds, workers); `products` + delay rounds are needed.
-    loads: what each product costs; 1 each by default. links: delay of each worker's link, paid once a round.
+    law: of the time that a worker takes for the work of a whole product of load 1, one for all workers or one per
+        worker. A task that is more than that takes the sum of as many times.
+    paces: such times instead, one per round and worker for all its tasks, as recorded or as made from a pattern of
+        stragglers, shape (rounds, workers) or (seeds, rounds, workers); `products` + delay rounds are needed.
+    loads: what each product costs; 1 each by default. links: delay of each worker's link, paid once per round.
 
     >>> from echelon.delays import Deterministic, Straggler
     >>> from echelon.schemes import polynomial_products
@@ -112,10 +114,10 @@ def simulate_chain(
     else:
         assert law is not None
         laws = per_worker(law, scheme.workers, "law")
-        times = Draws(laws, runs, rounds, scheme.delay + scheme.due_tasks(scheme.threshold), seed)
+        times = Draws(laws, runs, rounds, _most_parts(scheme, costs), seed)
     late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
     if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
-        raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one a worker")
+        raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one per worker")
     return _run(scheme, costs, times, late, runs)
 
 
@@ -124,7 +126,7 @@ def _costs(products: int | None, loads: Sequence[float] | FloatArray | None) -> 
         return np.ones(checks.whole("products", products, least=1))
     values = np.asarray(loads, dtype=np.float64)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
-        raise ArgumentError("loads: must be a row of finite numbers > 0, one a product")
+        raise ArgumentError("loads: must be a row of finite numbers > 0, one per product")
     if products not in (None, len(values)):
         raise ArgumentError(f"products: {products!r} is not allowed; must be {len(values)}, as many as loads")
     return values
@@ -165,8 +167,7 @@ _WAITS: dict[str, Callable[[FloatArray, FloatArray, float], FloatArray]] = {
 def _run(scheme: Sequential, costs: FloatArray, times: Draws | Paces, late: FloatArray, runs: int) -> ChainResult:
     delay, most = scheme.delay, scheme.due_tasks(scheme.threshold)
     products, rounds = len(costs), len(costs) + delay
-    # ages of tasks in a lane: the newest product first, and several tasks of the one that is due
-    ages = np.concatenate([np.arange(delay), np.full(most, delay)])
+    ages = _ages(scheme)
     missing = np.zeros((runs, delay + 1), dtype=np.int64)  # of the products in the window, by age
     durations, loads = np.zeros((runs, rounds)), np.zeros((runs, rounds))
     finished = np.zeros((runs, products), dtype=np.int64)
@@ -181,10 +182,8 @@ def _run(scheme: Sequential, costs: FloatArray, times: Draws | Paces, late: Floa
         due = np.arange(most) < np.ceil(missing[:, delay:] / (scheme.spread if waits is None else 1))
         there[:, delay:] &= due if waits is None else due[:, :1]
         work = there * window[ages]
-        drawn = times.of_round(t, there.sum(axis=1))
-        if drawn.shape[2] > 1 and not there.all():  # the j-th time is for the j-th task that is there
-            drawn = np.take_along_axis(drawn, np.maximum(np.cumsum(there, axis=1) - 1, 0)[:, None], axis=2)
-        arrivals = late[:, None] + np.cumsum(work[:, None] * drawn, axis=2)
+        parts = times.of_round(t, there @ draws(window[ages]))
+        arrivals = late[:, None] + np.cumsum(lane_times(there, window[ages], parts), axis=2)
         whole = arrivals[:, :, -1] * there.any(axis=1, keepdims=True)  # tasks that are not there take no time
         arrivals[~np.broadcast_to(there[:, None], arrivals.shape)] = np.inf  # no such task
         recovered = _recovered(arrivals, missing, delay)
@@ -207,6 +206,18 @@ def _run(scheme: Sequential, costs: FloatArray, times: Draws | Paces, late: Floa
         if waits is not None:
             waits.note(lanes > end[:, None])
     return ChainResult(durations, loads, finished)
+
+
+def _ages(scheme: Sequential) -> IntArray:
+    """Return the ages of the tasks in a lane: the newest product first, and several tasks of the one that is due."""
+    due = np.full(scheme.due_tasks(scheme.threshold), scheme.delay)
+    return np.concatenate([np.arange(scheme.delay), due])
+
+
+def _most_parts(scheme: Sequential, costs: FloatArray) -> int:
+    """Return the most parts that a lane may have in a round; costs: of a task of each product."""
+    padded = np.concatenate([costs, np.full(scheme.delay, costs.min())])
+    return int(np.sum([np.roll(draws(padded), age) for age in _ages(scheme)], axis=0).max())
 
 
 def _recovered(arrivals: FloatArray, missing: IntArray, delay: int) -> FloatArray:

@@ -56,7 +56,7 @@ class Pulled:
 
     @cached_property
     def _most(self) -> int:
-        """Number of parts that there may be for one worker; no row is a worker's twice."""
+        """Most parts that one worker may get; it never gets a row twice."""
         lane = max(int(draws(costs).sum()) for costs in self._plan.costs)
         rows = {task.row: parts_of(task.cost) for task in self._plan.pooled}
         return lane + sum(rows.values())
@@ -147,9 +147,8 @@ class _Run:
     def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], times: _Times) -> None:
         assert plan.pool is not None
         self._plan, self._links, self._ahead, self._beside = plan, links, plan.pool.ahead, beside
-        self._pooled = beside[0][
-            len(plan.lanes[0]) :
-        ]  # what the tasks of the pool take besides, the same for everybody
+        # what the tasks of the pool take besides, the same for everybody
+        self._pooled = beside[0][len(plan.lanes[0]) :]
         self._times, self._count = times, times.rounds
         workers = len(links)
         times.reach(min(times.most, int(plan.counts.max()) + 2 * len(plan.pooled) // workers))  # more where needed
@@ -184,7 +183,7 @@ class _Run:
             at += len(batch)
         if len(again):
             cost = np.array([plan.pool.batches[fresh][0].cost])
-            self._repeat(_Again(again, first, holder), asks, first, cost, self._pooled[at:])
+            self._repeat(_Again(again, first, holder, len(asks)), asks, first, cost, self._pooled[at:])
         threshold = plan.slots[0].threshold
         return first.max(axis=0) if threshold == len(first) else kth_smallest(first, threshold - 1)
 
@@ -258,54 +257,66 @@ def _next(asks: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 class _Again:
-    """Rows that may be handed out once more, in order: tables of rounds by rows, of which those that are through go.
+    """Rows that may be handed out again, in order: tables of rounds by rows, of which those that are through go.
 
-    again: the rows. first: when the message of each row comes, as things are. holder: who has it.
+    again: the rows, each as often as it may come again. first: when the message of each row comes, as things are.
+    holder: who has it.
     """
 
-    def __init__(self, again: IntArray, first: FloatArray, holder: IntArray) -> None:
-        self._rows = again
-        seen: dict[int, int] = {}
-        self._nth = np.array([seen.update({row: seen.get(row, 0) + 1}) or seen[row] for row in again.tolist()])
-        shape = (first.shape[1], len(again))
-        self._until = first[again].T.copy()  # when it is needed no more; -inf when it was handed out
-        self._place = np.broadcast_to(np.arange(len(again)), shape)
-        none = np.full(shape, -1)
-        self._holders = [holder[again].T.copy(), *(none.copy() for _ in range(self._nth.max() - 1))]
+    def __init__(self, again: IntArray, first: FloatArray, holder: IntArray, workers: int) -> None:
+        places: dict[int, list[int]] = {}
+        for place, row in enumerate(again.tolist()):
+            places.setdefault(row, []).append(place)
+        rows, rounds = np.array(list(places)), first.shape[1]
+        # where each row comes for the n-th time, and after the last time never; all its places are alike
+        self._none = len(again)
+        most = max(map(len, places.values()))
+        self._places = np.array([[*some, *[self._none] * (1 + most - len(some))] for some in places.values()])
+        self._rows = np.broadcast_to(rows, (rounds, len(rows)))
+        self._at = np.broadcast_to(np.arange(len(rows)), (rounds, len(rows)))  # in the list of places
+        self._times = np.zeros((rounds, len(rows)), dtype=np.intp)  # that it was handed out again
+        self._until = first[rows].T.copy()  # when it is needed no more
+        self._next = np.repeat(self._places[:, 0][None], rounds, axis=0).astype(np.min_scalar_type(self._none))
+        self._holder, self._workers = holder[rows].T, workers
+        self._has: BoolArray | None = None  # who, in which round, has which row; made when most rows are put aside
 
     def put_aside(self, now: FloatArray) -> IntArray:
         """Drop rounds with nothing left at these times, and rows that are through; return the rounds that go on."""
-        left = self._until > now[:, None]
+        left = (self._until > now[:, None]) & (self._next < self._none)
         counts = left.sum(axis=1)
         going = np.flatnonzero(counts)
         order = np.argsort(~left[going], axis=1, kind="stable")[:, : counts.max(initial=0)]
-        self._until = np.take_along_axis(self._until[going], order, axis=1)
-        self._place, *self._holders = (
-            np.take_along_axis(table[going], order, axis=1) for table in (self._place, *self._holders)
+        self._rows, self._at, self._times, self._until, self._next = (
+            np.take_along_axis(table[going], order, axis=1)
+            for table in (self._rows, self._at, self._times, self._until, self._next)
         )
+        if self._has is None:
+            holder = np.take_along_axis(self._holder[going], order, axis=1)
+            self._has = holder == np.arange(self._workers)[:, None, None]
+        else:
+            self._has = np.take_along_axis(self._has[:, going], order[None], axis=2)
         return going
 
     def useful(self, worker: IntArray, now: FloatArray) -> tuple[IntArray, BoolArray]:
         """Return the first that each worker could take, by its place in the table, and whether there is one."""
-        could = self._until > now[:, None]
-        for holder in self._holders:
-            could &= holder != worker[:, None]
-        chosen = could.argmax(axis=1)
-        return chosen, could[np.arange(len(now)), chosen]
+        assert self._has is not None
+        each = np.arange(len(now))
+        could = (self._until > now[:, None]) & ~self._has[worker, each]
+        first = np.where(could, self._next, self._none)
+        chosen = first.argmin(axis=1)
+        return chosen, first[each, chosen] < self._none
 
     def places(self, which: BoolArray, chosen: IntArray) -> IntArray:
         """Return which of the rows that come again are chosen in some rounds, counted from the first of them."""
-        return self._place[np.flatnonzero(which), chosen]
+        found: IntArray = self._next[np.flatnonzero(which), chosen].astype(np.intp)
+        return found
 
     def take(self, which: BoolArray, chosen: IntArray, worker: IntArray, found: FloatArray) -> IntArray:
         """Hand them out in some rounds, and return which rows that were."""
+        assert self._has is not None
         rounds = np.flatnonzero(which)
-        self._until[rounds, chosen] = -np.inf
-        place = self._place[rounds, chosen]
-        if len(self._holders) > 1:
-            same = self._rows[self._place[rounds]] == self._rows[place][:, None]
-            self._until[rounds] = np.where(same, np.minimum(self._until[rounds], found[:, None]), self._until[rounds])
-            for nth, holder in enumerate(self._holders):
-                mine = same & (self._nth[place] == nth)[:, None]
-                holder[rounds] = np.where(mine, worker[:, None], holder[rounds])
-        return self._rows[place]
+        self._times[rounds, chosen] += 1
+        self._next[rounds, chosen] = self._places[self._at[rounds, chosen], self._times[rounds, chosen]]
+        self._until[rounds, chosen] = np.minimum(self._until[rounds, chosen], found)
+        self._has[worker, rounds, chosen] = True
+        return self._rows[rounds, chosen]
