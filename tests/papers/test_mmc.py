@@ -10,6 +10,7 @@ from echelon.papers import mmc, mmc_beyond, mmc_lending, mmc_unequal
 from echelon.papers.claims import NOT_REPRODUCED, REPRODUCED
 from echelon.schemes import gradient_coding, multi_message
 from echelon.search import multi_message as optimise
+from echelon.search.halving import Stage
 from echelon.seeds import place_generator
 from tests.papers.tables import check_claims, check_files, harmonic, rows_of
 
@@ -30,8 +31,8 @@ def outcome(tmp_path_factory):
     patch.setattr(mmc_unequal, "SCREEN_ROUNDS", 300)
     patch.setattr(mmc_unequal, "SCORE_ROUNDS", 3000)
     patch.setattr(mmc_lending, "ROUNDS", 100)
-    patch.setattr(optimise, "STAGES", ((300, 0.1), (2000, 0.0)))
-    patch.setattr(optimise, "RESCORED_ROUNDS", 4000)
+    patch.setattr(optimise, "STAGES", (Stage(rounds=300, go_on=10), Stage(rounds=2000)))
+    patch.setattr(optimise, "FRESH", Stage(rounds=4000))
     told = []
     claims = mmc.reproduce(folder, progress=lambda done, total: told.append((done, total)))
     patch.undo()

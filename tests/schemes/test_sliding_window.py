@@ -73,5 +73,5 @@ def test_more_rows_than_a_code_is_made_for_are_refused():
 def test_rules_that_know_equal_tasks_only_are_refused():
     with pytest.raises(ArgumentError, match="rule: 'best' is not allowed"):
         sliding_window(EXAMPLES["two"], "best")
-    with pytest.raises(ArgumentError, match=r"^split: 'fair'"):
+    with pytest.raises(ArgumentError, match=r"^rule: 'fair'"):
         sliding_window(EXAMPLES["two"], "fair")

@@ -124,7 +124,7 @@ def test_parameters_that_can_not_be_meant_are_refused(parameters, said):
 
 
 def test_one_class_alone_is_refused():
-    with pytest.raises(ArgumentError, match=r"y: one class only, np.str_\('a'\); must have two classes"):
+    with pytest.raises(ArgumentError, match=r"y: one class only, np.str_\('a'\); must have at least two classes"):
         LogisticRegression(**HERE).fit(np.eye(3), ["a", "a", "a"])
 
 
