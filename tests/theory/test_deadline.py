@@ -85,9 +85,14 @@ def test_our_rule_is_never_slower_on_the_grid_of_figure_1():
         ({"results": 0}, "results: 0"),
         ({"delay": -1}, "delay: -1"),
         ({"probability": 2}, "probability: 2"),
-        ({"workers": 30, "results": 200, "delay": 4}, "more than 100000 states are not allowed"),
     ],
 )
 def test_wrong_arguments_are_named(wrong, said):
     with pytest.raises(ArgumentError, match=said):
         dip_deadline_time(**{"results": 6, "delay": 3, **PAPER, **wrong})
+
+
+def test_too_many_states_are_refused(monkeypatch):
+    monkeypatch.setattr("echelon.theory.deadline.STATES", 100)
+    with pytest.raises(ArgumentError, match="more than 100 states are not allowed"):
+        dip_deadline_time(results=200, delay=4, **{**PAPER, "workers": 30})

@@ -91,9 +91,16 @@ class Fritchman(Delay):
         """Return task times of the next rounds and the phases after them."""
         seeds, rounds, _ = size
         slow = np.empty((seeds, rounds), dtype=bool)
-        after = np.empty_like(state)
-        for i in range(seeds):
-            slow[i], after[i] = self._walk(int(state[i]), rounds, rng)
+        after = state.copy()
+        if rounds <= seeds:  # all workers step together, round by round
+            chance = np.full(self.states + 1, self.leave)
+            chance[0] = self.enter
+            for number in range(rounds):
+                slow[:, number] = after > 0
+                after = (after + (rng.random(seeds) < chance[after])) % (self.states + 1)
+        else:
+            for i in range(seeds):
+                slow[i], after[i] = self._walk(int(state[i]), rounds, rng)
         times = self.base.sample(size, rng)
         times *= np.where(slow, self.slowdown, 1.0)[..., None]
         return times, after
