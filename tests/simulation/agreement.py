@@ -83,8 +83,18 @@ class Played(Delay):
         raise AssertionError
 
 
+_known: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}  # by case and times
+
+
 def master(case, times):
     """Return durations of rounds and departures of jobs, as the master has them in virtual time."""
+    key = id(case), hash(times.tobytes())
+    if key not in _known:
+        _known[key] = _run(case, times)
+    return _known[key]
+
+
+def _run(case, times):
     log = Log()
     paces = scripted(lambda place, round, i: times[place, round - 1, i], case.links.tolist())
     cluster = VirtualCluster(paces=paces)
