@@ -16,7 +16,7 @@ def _no_log(caplog):
     caplog.set_level("CRITICAL", logger="echelon")
 
 
-@pytest.mark.parametrize("block", range(24))
+@pytest.mark.parametrize("block", range(40))
 def test_a_hundred_whole_stack_schedules_keep_every_promise(block):
     """4 000 schedules in all; a failure names its seed, and the command that replays it."""
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
