@@ -6,7 +6,7 @@ RIVALS := .venv/.rivals
 SECONDS ?= 60
 MINUTES ?= 40
 
-.PHONY: help demo test test-hosts check docs bench bench-compare chaos planted reproduce clean
+.PHONY: help demo test test-hosts check docs bench bench-compare chaos chaos-live planted reproduce clean
 
 help:
 	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-compare the same jobs by echelon, Ray, Dask and torch on emulated clusters, the others as documented"
 	@echo "                and by hand; 40 minutes or so, or MINUTES; updates docs/results.md"
 	@echo "make chaos      whole streams under seeded faults in virtual time, for SECONDS (60) seconds"
+	@echo "make chaos-live programs on worker processes that are killed, stopped, hang and worse, for SECONDS (60) seconds"
 	@echo "make planted    bugs planted one at a time, and what of the tests catches each; updates docs/results.md"
 	@echo "make reproduce  figures, tables and claims of the papers; updates docs/results.md"
 	@echo "make clean      remove what the commands above made"
@@ -58,6 +59,9 @@ bench-compare: $(RIVALS)
 
 chaos: $(READY)
 	@$(BIN)/python -m bench.chaos --seconds $(SECONDS)
+
+chaos-live: $(READY)
+	@$(BIN)/python -m bench.chaos.live --seconds $(SECONDS)
 
 planted: $(READY)
 	@$(BIN)/python -m bench.planted --results docs/results.md
