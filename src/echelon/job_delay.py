@@ -87,8 +87,8 @@ def job_delay(profile: Profile, moments: Moments, sampler: RoundSampler, seed: i
 def _hardly_waits(profile: Profile, moments: Moments) -> bool:
     """Return whether jobs that arrive at random wait so rarely that it does not matter how iterations depend.
 
-    A job that finds another in service waits for what is left of it: E[S^2] / (2 E[S]) on average, where S is at most as
-    spread out as if all its iterations took the same time.
+    A job that finds another in service waits for what is left of it: E[S^2] / (2 E[S]) on average, where S is at most
+    as spread out as if all its iterations took the same time.
     """
     workload = profile.workload
     load = moments.mean * workload.iterations / workload.arrivals.mean
