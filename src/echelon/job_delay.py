@@ -17,7 +17,8 @@ from echelon.simulation import CONFIDENCE, RoundSampler
 from echelon.simulation.simulated_jobs import simulate_sampled
 from echelon.theory import TabulatedCdf, queue_delay, service_moments
 
-_STREAM_SEEDS, _STREAM_JOBS = 40, 1500
+_STREAM_SEEDS, _STREAM_JOBS, _STREAM_ROUNDS = 40, 1500, 3000
+_WAIT = 1e-3  # share of a job's time that waiting must reach to be simulated
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
@@ -78,7 +79,21 @@ def needs_streams(profile: Profile, sampler: RoundSampler) -> bool:
 def job_delay(profile: Profile, moments: Moments, sampler: RoundSampler, seed: int) -> JobDelay:
     """Return the delay of the profile's jobs, whose iterations have these moments and are drawn by the sampler."""
     found = by_formula(profile, moments)
-    return _streams(profile, sampler, seed, moments.mean) if found.stable and needs_streams(profile, sampler) else found
+    if not found.stable or not needs_streams(profile, sampler) or _hardly_waits(profile, moments):
+        return found
+    return _streams(profile, sampler, seed, moments.mean)
+
+
+def _hardly_waits(profile: Profile, moments: Moments) -> bool:
+    """Return whether jobs that arrive at random wait so rarely that it does not matter how iterations depend.
+
+    A job that finds another in service waits for what is left of it: E[S^2] / (2 E[S]) on average, where S is at most
+    as spread out as if all its iterations took the same time.
+    """
+    workload = profile.workload
+    load = moments.mean * workload.iterations / workload.arrivals.mean
+    left = workload.iterations * moments.second / (2 * moments.mean)
+    return workload.arrivals.poisson_process and load / (1 - load) * left < _WAIT * moments.mean * workload.iterations
 
 
 def by_formula(profile: Profile, moments: Moments) -> JobDelay:
@@ -111,10 +126,11 @@ def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: floa
     """Return the delay of simulated streams, and its half-width.
 
     A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
-    streams are still too short, and no interval is claimed.
+    streams are still too short, and no interval is claimed. Short jobs are many, so that bursts are seen to end.
     """
     wanted = int(8 / (1 - iteration * profile.workload.iterations / profile.workload.arrivals.mean) ** 2)
-    jobs = min(max(wanted, 300), _STREAM_JOBS)
+    many = min(300, -(-_STREAM_ROUNDS // profile.workload.iterations))
+    jobs = min(max(wanted, many), _STREAM_JOBS)
     seen = simulate_sampled(sampler, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, warmup=jobs).delay
     if wanted > _STREAM_JOBS:
         return JobDelay(seen.mean, float("nan"), True, "sampled", "simulated streams, too short for this load")

@@ -145,8 +145,8 @@ class Plan:
 
     @property
     def draws(self) -> int:
-        """Number of task times that a round may need: any worker may take what is in the pool."""
-        return self.tasks + len(self.pooled) * len(self.lanes)
+        """Number of task times that a round may need: any worker may take any row of the pool, once."""
+        return self.tasks + len({(task.slot, task.row) for task in self.pooled}) * len(self.lanes)
 
     @cached_property
     def pooled(self) -> tuple[Task, ...]:

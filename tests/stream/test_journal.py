@@ -123,8 +123,8 @@ def test_after_kill_9_at_any_moment_nothing_is_lost_and_nothing_delivered_twice(
     path, log = tmp_path / "journal", tmp_path / "log"
     kills = 1 if cluster == "ray" else 6  # a Ray of one's own takes five seconds to start
     for left in [*np.random.default_rng(1).integers(60, size=kills).tolist(), "all"]:
-        program = subprocess.run([sys.executable, "-c", SCRIPT, path, log, cluster, str(left)], timeout=120, check=False)
-        assert program.returncode == (0 if left == "all" else -signal.SIGKILL)
+        command = [sys.executable, "-c", SCRIPT, path, log, cluster, str(left)]
+        assert subprocess.run(command, timeout=120, check=False).returncode == (0 if left == "all" else -signal.SIGKILL)
     logged = [int(line) for line in log.read_text().split()]
     assert logged == sorted(set(logged)), "delivered twice, or out of order"
     journal = Journal(path)
