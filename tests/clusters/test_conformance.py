@@ -324,8 +324,8 @@ def test_a_worker_that_is_stopped_is_seen_so_and_killed_and_succeeded(cluster):
 
 
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {"virtual"}))
-def test_a_worker_that_never_returns_is_killed_at_once_and_what_it_still_sends_is_dropped(cluster, gate, kind):
-    """It waits at the gate, which opens only after its death; only a thread can still come through."""
+def test_a_worker_that_never_returns_is_ended_at_once_and_what_it_still_sends_is_dropped(cluster, gate, kind):
+    """It waits at the gate, which opens only after its end; only a thread or a rank can still come through."""
     desk = Desk(cluster)
     worker, other, *_ = desk.start()
     cluster.load(1, works.Scaled(gate=gate))
@@ -343,7 +343,7 @@ def test_a_worker_that_never_returns_is_killed_at_once_and_what_it_still_sends_i
     assert desk.wait(Message)[0].worker == other
 
 
-@pytest.mark.parametrize("kind", sorted({*KINDS} - {"virtual", "mpi"}))
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"virtual"}))
 def test_closing_is_bounded_also_with_a_worker_that_never_returns(kind, gate, request, monkeypatch):
     if kind == "ray":
         request.getfixturevalue("local_ray")

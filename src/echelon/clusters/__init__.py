@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "CLUSTERS", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind",
-    "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Report", "ThreadCluster", "Trouble", "Up", "VirtualCluster",
+    "CLUSTERS", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind", "Message",
+    "MpiCluster", "ProcessCluster", "RayCluster", "Report", "ThreadCluster", "Trouble", "Up", "VirtualCluster",
     "Work", "new_key",
 ]  # fmt: skip
