@@ -1,7 +1,7 @@
 """The worker processes of a cluster: who is there, who is gone and how, and who comes next.
 
-A death is seen by the end of the process or of its socket, whichever comes first, or by the word of the workers' parent,
-which also knows how it came about. So neither a helper that holds the socket open nor a parent that is stopped hides it.
+A death is seen by the end of the process or of its socket, or by the word of the workers' parent, which also knows how
+it came about. So neither a helper that holds the socket open nor a parent that is stopped hides it.
 """
 
 import contextlib
@@ -141,17 +141,19 @@ class Crew:
     def _lose(self, handle: Mailbox, status: int | None, reports: list[Report]) -> None:
         """Report a worker that is gone, and have its place filled again."""
         del self.numbers[handle.number], self._ending[handle.number]
-        if status is None:
-            handle.kill()  # perhaps only its socket has ended
+        how = _how(status)
+        if status is None and handle.process is not None and not handle.ended():
+            handle.kill()
+            how = "closed its socket and was killed"
         known, pid = self._board.worked(handle.place), handle.pid
         handle.close()
         self._board.read(handle.place, 0)
         self._board.work(handle.place, 0, 0, 0)
         if handle.up:
-            reason = handle.reason or f"process {pid} {_how(status)}"
+            reason = handle.reason or f"process {pid} {how}"
             reports.append(Down(handle.number, handle.place, reason, None if known is None else known[0]))
         else:
-            reason = f"its process {_how(status)}"
+            reason = f"its process {how}"
         self._places.died(handle.number, handle.place, up=handle.up, now=time.monotonic(), reason=reason)
 
     def _hear_parent(self, parent: Parent, reports: list[Report]) -> None:

@@ -67,7 +67,7 @@ class Parent:
             return b""
 
     def end(self, grace_s: float = 0.0) -> int:
-        """End it, and with it all its workers; by force where it does not by itself in this time. Returns its status."""
+        """End it, and with it all its workers, by force after this time; return its status."""
         try:
             with contextlib.suppress(OSError):  # it may be gone already
                 self.control.shutdown(socket.SHUT_RDWR)

@@ -274,5 +274,5 @@ class ProcessCluster(RealTime):
             if self._closed:
                 return
             self._closed = True
-        self._ends.close()
         self._works = {}
+        self._ends.close()
