@@ -1,9 +1,11 @@
 """Worker processes where a task, the system or a user does its worst: a hang is seen, nothing is left behind."""
 
 import contextlib
+import ctypes
 import errno
 import logging
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -175,6 +177,45 @@ def test_a_worker_that_hangs_costs_neither_descriptors_nor_memory_and_finds_its_
 
 
 LAST = 3000
+
+HUNG = """
+import os, signal
+from echelon.clusters import Message, ProcessCluster
+from tests.clusters import works
+from tests.clusters.desk import Desk, tasks
+
+cluster = ProcessCluster(2)
+desk = Desk(cluster)
+quick, hung = desk.start(2)
+os.kill(cluster.pids()[hung], signal.SIGSTOP)
+for round in range(1, 101):
+    cluster.load(round, works.Scaled())
+    cluster.broadcast(round, round, 0.0)
+    for worker in (quick, hung):
+        cluster.assign(worker, round, tasks(0))
+    desk.wait(Message, round)
+    cluster.purge(round)
+    cluster.unload(round)
+cluster.close()
+"""
+
+
+def as_an_ordinary_user():
+    """Drop, also as root, the two capabilities that lift the kernel's limit of descriptors under way."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    for capability in (SYS_ADMIN, SYS_RESOURCE):
+        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability)
+
+
+PR_CAPBSET_DROP, SYS_ADMIN, SYS_RESOURCE = 24, 21, 24
+
+
+def test_more_jobs_than_descriptors_run_beside_a_worker_that_hangs_without_any_privilege():
+    ended = subprocess.run(
+        [sys.executable, "-c", HUNG], preexec_fn=as_an_ordinary_user, timeout=2 * LIMIT_S, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
 
 
 # garbage

@@ -321,7 +321,6 @@ class LaneWorker(ABC):
         task = self.next_task()
         if task is None:
             return
-        self.at(task.slot, task.row)
         began = time.monotonic()
         due = None if self._pace is None else self._pace.due(task.cost, given=task.at)
         found = self.compute(task)

@@ -178,10 +178,11 @@ class ThreadCluster(RealTime, Inside):
 
     def doing(self) -> list[Doing]:
         """Return what each worker computes; no thread is stopped alone."""
-        return [
-            Doing(worker.number, *(worker.doing or (None, None)), stopped=False)
-            for worker in list(self._threads.values())
-        ]
+        found = []
+        for worker in list(self._threads.values()):
+            at, since = worker.doing or (None, None)
+            found.append(Doing(worker.number, at, since, stopped=False))
+        return found
 
     def kill(self, worker: int, reason: str = "killed") -> None:
         """Give a worker up: its thread ends before its next part, and if it never does, nobody waits for it."""
