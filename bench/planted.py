@@ -41,7 +41,7 @@ class Bug:
 DRIVER, MACHINE, COLLECTION = "stream/driver.py", "master/machine.py", "master/collection.py"
 DELIVERER, STREAM = "stream/deliverer.py", "stream/stream.py"
 WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
-NURSERY, THREADS = "clusters/nursery.py", "clusters/threads.py"
+NURSERY, THREADS, CREW = "clusters/nursery.py", "clusters/threads.py", "clusters/crew.py"
 
 NONE = Bug("none", "", "", "")  # for a copy without a bug
 BUGS = [
@@ -190,7 +190,7 @@ BUGS = [
     ),
     Bug(
         "a state is overwritten while it is read", MEMORY,
-        "if room >= nbytes and not self._in_use(last):", "if room >= nbytes:", tests=True,
+        "return round is None or not self._in_use(round)", "return True", tests=True,
     ),
     Bug(
         "a worker does not say which state it reads", WORKER,
@@ -216,10 +216,10 @@ BUGS = [
         "            if not order:\n                poll.unregister(control)\n                continue\n", tests=True,
     ),
     Bug(
-        "a dead worker is taken to read on", PROCESSES, "        self._board.read(handle.place, 0)\n", "", tests=True,
+        "a dead worker is taken to read on", CREW, "        self._board.read(handle.place, 0)\n", "", tests=True,
     ),
     Bug(
-        "a dead worker is taken to be at its row", PROCESSES,
+        "a dead worker is taken to be at its row", CREW,
         "        self._board.work(handle.place, 0, 0, 0)\n", "", tests=True,
     ),
     Bug(
@@ -227,8 +227,20 @@ BUGS = [
         "        for key in self._works:\n            self._send_work(handle, key)\n", "", tests=True,
     ),
     Bug(
+        "a helper that holds its socket hides a worker's death", CREW,
+        "            self._epoll.register(handle.process, select.EPOLLIN)\n", "", tests=True,
+    ),
+    Bug(
+        "descriptors under way to a worker are not counted", "clusters/mailbox.py",
+        "self._under_way += 1", "self._under_way += 0", tests=True,
+    ),
+    Bug(
+        "free blocks are not joined", "clusters/blocks.py", "            if free and before:\n",
+        "            if False:\n", tests=True,
+    ),
+    Bug(
         "a thread that died has no successor", THREADS,
-        "        for place in self._places.due(self.now()):\n            self._spawn(place)\n", "", tests=True,
+        "        for place in self._places.due(self.now()):\n", "        for place in ():\n", tests=True,
     ),
     Bug(
         "a worker's number is used again", "clusters/places.py", "itertools.count().__next__", "lambda: 0", tests=True,

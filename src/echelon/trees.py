@@ -98,8 +98,10 @@ def _leaves(form: bytes) -> tuple[Any, tuple[tuple[str, tuple[int, ...]], ...]]:
             ((_, inner),) = node.items()
             for item in inner.values() if isinstance(inner, dict) else inner:
                 walk(item)
-        else:
+        elif all(type(length) is int and length >= 0 for length in node[1:]):
             found.append((node[0], tuple(node[1:])))
+        else:
+            raise ValueError(f"{node} is no shape of an array")
 
     parsed = json.loads(form)
     walk(parsed)

@@ -6,7 +6,7 @@ import pytest
 import echelon as ec
 from echelon import schemes
 from echelon.clusters import MpiCluster
-from echelon.errors import ArgumentError, ClusterError
+from echelon.errors import ArgumentError
 from tests.stream.jobs import sum_job, sum_result
 
 WORKERS, LIMIT_S = 3, 60.0
@@ -18,13 +18,17 @@ def test_another_number_of_workers_than_there_are_ranks_is_refused(workers):
         ec.Stream("mpi", workers=workers)
 
 
-def test_a_rank_is_killed_on_purpose_only_where_the_others_would_go_on():
+def test_a_rank_that_is_given_up_is_done_without_and_takes_part_in_the_next_stream():
     cluster = MpiCluster()
-    try:
-        with pytest.raises(ClusterError, match="--with-ft ulfm"):
-            cluster.kill(0)
-    finally:
-        cluster.close()
+    with ec.Stream(cluster, redundancy=1.0) as stream:
+        for seed in range(4):
+            if seed == 2:
+                cluster.kill(0, "it hangs")
+            np.testing.assert_allclose(stream.submit(sum_job(seed)).result(LIMIT_S), sum_result(seed), rtol=1e-9)
+        assert sorted(doing.worker for doing in cluster.doing()) == [1, 2]
+    with ec.Stream("mpi", redundancy=1.0) as stream:
+        while len(stream._cluster.doing()) < WORKERS:
+            np.testing.assert_allclose(stream.submit(sum_job()).result(LIMIT_S), sum_result(), rtol=1e-9)
 
 
 def test_chains_of_products_run():

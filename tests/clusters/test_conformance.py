@@ -1,7 +1,9 @@
 """Every cluster in the registry: the same answers, the same news of losses, the same clean end."""
 
 import os
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from echelon.plan import AHEAD, Task
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from tests.clusters import works
 from tests.clusters.desk import LIMIT_S, Desk, tasks
-from tests.clusters.kinds import NO_SUCCESSORS
+from tests.clusters.kinds import KINDS, NO_SUCCESSORS
 
 
 def test_a_lane_may_be_longer_than_any_frame(cluster):
@@ -265,6 +267,101 @@ def test_a_killed_worker_is_replaced(cluster, gate):
     # the newcomer knows the work that was loaded before it came, and the state of the round that is open
     cluster.assign(new.worker, 1, tasks(2))
     assert desk.wait(Message, 1, lambda message: message.worker == new.worker)[0].row == 2
+
+
+def seen(cluster, desk, worker, found):
+    """Return what a worker is seen to do, as soon as a condition holds for it."""
+    end = time.monotonic() + LIMIT_S
+    while True:
+        known = {doing.worker: doing for doing in cluster.doing()}
+        if worker in known and found(known[worker]):
+            return known[worker]
+        assert time.monotonic() < end, known
+        desk.reports += cluster.poll(0.01)
+
+
+def test_what_a_worker_does_and_since_when_is_known_without_its_help(cluster, gate, kind):
+    desk = Desk(cluster)
+    workers = desk.start()
+    assert sorted(doing.worker for doing in cluster.doing()) == workers
+    assert not any(doing.stopped for doing in cluster.doing())
+    assert seen(cluster, desk, workers[1], lambda doing: doing.at is None).since is None
+    cluster.load(1, works.Plain(works.counted) if kind == "virtual" else works.Scaled(gate=gate))
+    before = cluster.now()
+    cluster.broadcast(1, 1, 0.0)
+    cluster.assign(workers[1], 1, tasks(5, 6))
+    doing = seen(cluster, desk, workers[1], lambda doing: doing.at is not None)
+    first = round_of(cluster, 1), 0, 5
+    assert doing.at == first
+    assert before <= doing.since <= cluster.now()
+    gate.let_through(2)
+    desk.wait(Message)
+    later = seen(cluster, desk, workers[1], lambda doing: doing.at is not None and doing.at != first)
+    assert later.at == (first[0], 0, 6)
+    assert doing.since <= later.since <= cluster.now()
+    gate.let_through(1)
+    desk.wait(Message, 2)
+    cluster.purge(1)
+    assert seen(cluster, desk, workers[1], lambda doing: doing.at is None).since is None
+
+
+def round_of(cluster, round):
+    """Return the cluster's own number of a test's round."""
+    return getattr(cluster, "first", 0) + round
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} & {"processes", "ray"}))
+def test_a_worker_that_is_stopped_is_seen_so_and_killed_and_succeeded(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    os.kill(cluster.pids()[worker], signal.SIGSTOP)
+    assert seen(cluster, desk, worker, lambda doing: doing.stopped).at is None
+    cluster.kill(worker, "stopped for too long")
+    (down,) = desk.wait(Down)
+    assert (down.worker, down.reason) == (worker, "stopped for too long")
+    assert desk.wait(Up, 4)[-1].place == down.place
+    assert worker not in {doing.worker for doing in cluster.doing()}
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"virtual"}))
+def test_a_worker_that_never_returns_is_ended_at_once_and_what_it_still_sends_is_dropped(cluster, gate, kind):
+    """It waits at the gate, which opens only after its end; only a thread or a rank can still come through."""
+    desk = Desk(cluster)
+    worker, other, *_ = desk.start()
+    cluster.load(1, works.Scaled(gate=gate))
+    cluster.broadcast(1, 1, 0.0)
+    cluster.assign(worker, 1, tasks(7))
+    seen(cluster, desk, worker, lambda doing: doing.at is not None)
+    cluster.kill(worker, "it never returned")
+    (down,) = desk.wait(Down)
+    assert (down.worker, down.reason, down.at) == (worker, "it never returned", (1, 0, 7))
+    if kind != "mpi":
+        assert desk.wait(Up, 4)[-1].place == down.place
+    gate.let_through(2)  # for who waits there without a master
+    cluster.assign(other, 1, tasks(8))
+    gate.let_through(2)
+    assert desk.wait(Message)[0].worker == other
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"virtual"}))
+def test_closing_is_bounded_also_with_a_worker_that_never_returns(kind, gate, request, monkeypatch):
+    if kind == "ray":
+        request.getfixturevalue("local_ray")
+    monkeypatch.setattr("echelon.clusters.threads._GRACE_S", 0.1)
+    cluster = CLUSTERS[kind](3)
+    desk = Desk(cluster)
+    workers = desk.start()
+    cluster.load(1, works.Scaled(gate=gate))
+    cluster.broadcast(1, 1, 0.0)
+    for worker in workers:
+        cluster.assign(worker, 1, tasks(0))
+    for worker in workers:
+        seen(cluster, desk, worker, lambda doing: doing.at is not None)
+    closing = threading.Thread(target=cluster.close, daemon=True)
+    closing.start()
+    closing.join(LIMIT_S)
+    assert not closing.is_alive()
+    gate.let_through(20)
 
 
 def test_work_for_a_worker_that_is_gone_is_dropped(cluster):

@@ -3,6 +3,7 @@
 import os
 import sys
 
+import numpy as np
 import pytest
 
 from echelon.clusters import memory
@@ -47,6 +48,61 @@ def test_a_block_that_is_not_in_use_can_not_be_given_back(arena):
     arena.give_back(block)
     with pytest.raises(ClusterError, match=f"offset {block} is not in use"):
         arena.give_back(block)
+
+
+GROWING = [400_000 + 5000 * round for round in range(300)]  # bytes; 345 MB in all
+
+
+def test_results_that_grow_a_little_each_round_take_a_few_times_the_memory_of_the_largest():
+    """Two are in use at any time: the older one is given back when the next was taken."""
+    descriptor = memory.create("test", memory.RESERVED)
+    arena, held = memory.Arena(descriptor), []
+    for nbytes in GROWING:
+        held.append(arena.take(nbytes))
+        arena.memory[held[-1] : held[-1] + nbytes] = b"x" * nbytes
+        if len(held) > 2:
+            arena.give_back(held.pop(0))
+    assert 512 * os.fstat(descriptor).st_blocks <= 6 * GROWING[-1]
+    os.close(descriptor)
+
+
+def test_states_that_grow_a_little_each_round_take_a_few_times_the_memory_of_the_largest():
+    """A state is read until the next round has begun."""
+    descriptor = memory.create("test", memory.RESERVED)
+    now = [0]
+    made = memory.StateMemory(descriptor, lambda round: round >= now[0])
+    for round, nbytes in enumerate(GROWING, 1):
+        at = made.take(nbytes, round)
+        made.memory[at : at + nbytes] = b"x" * nbytes
+        now[0] = round
+    assert 512 * os.fstat(descriptor).st_blocks <= 6 * GROWING[-1]
+    os.close(descriptor)
+
+
+def test_blocks_never_overlap_whatever_is_taken_and_given_back(arena):
+    """Of any size, in any order; each block keeps what was written to it as long as it is in use."""
+    rng = np.random.default_rng(1)
+    held = {}
+    for number in range(1, 2000):
+        nbytes = int(rng.integers(1, 60_000))
+        at = arena.take(nbytes)
+        assert at not in held
+        held[at] = number % 251, nbytes
+        arena.memory[at : at + nbytes] = bytes([number % 251]) * nbytes
+        while len(held) > rng.integers(0, 12):
+            at = list(held)[int(rng.integers(len(held)))]
+            byte, nbytes = held.pop(at)
+            assert arena.memory[at : at + nbytes] == bytes([byte]) * nbytes
+            arena.give_back(at)
+
+
+def test_a_place_is_seen_at_its_row_since_a_time_until_it_rests(board):
+    assert board.worked(1) is None
+    board.work(1, 7, 2, 5, 12.5)
+    assert board.worked(1) == ((7, 2, 5), 12.5)
+    assert board.worked(0) is None
+    board.work(1, 0, 0, 0)
+    assert board.worked(1) is None
 
 
 def test_the_state_of_a_round_that_somebody_reads_is_not_overwritten():

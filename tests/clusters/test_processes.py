@@ -48,7 +48,7 @@ def test_closing_leaves_no_process_and_no_descriptor():
         cluster = ProcessCluster(3)
         Desk(cluster).start()
         cluster.load(1, works.Scaled(10_000))
-        pids = [*cluster.pids().values(), cluster._nursery.pid]
+        pids = [*cluster.pids().values(), cluster._crew.parent.process.pid]
         cluster.close()
         assert not any(map(alive, pids))
     assert descriptors() == before
@@ -72,7 +72,7 @@ def test_the_workers_parent_ends_by_itself_when_the_cluster_is_closed():
     cluster = ProcessCluster(1)
     Desk(cluster).start(1)
     cluster.close()
-    assert cluster._nursery.returncode == 0
+    assert cluster._crew.parent.process.returncode == 0
 
 
 @pytest.mark.parametrize("forks", [0, 1], ids=["alone", "while a fork of it keeps its sockets open"])
@@ -90,7 +90,7 @@ def test_killing_the_master_leaves_no_orphan(forks):
             forks.append(os.fork())
             if not forks[-1]:
                 signal.pause()
-        print(*cluster.pids().values(), cluster._nursery.pid, *forks, flush=True)
+        print(*cluster.pids().values(), cluster._crew.parent.process.pid, *forks, flush=True)
         cluster.poll(None)
         """
     )
@@ -117,7 +117,7 @@ def test_when_their_parent_dies_all_workers_are_replaced():
     try:
         desk = Desk(cluster)
         workers = desk.start(2)
-        cluster._nursery.kill()
+        cluster._crew.parent.process.kill()
         assert {down.worker for down in desk.wait(Down, 2)} == set(workers)
         new = desk.wait(Up, 4)[2:]
         cluster.load(1, works.Scaled())
@@ -180,7 +180,7 @@ def test_a_stopped_worker_does_not_hold_up_the_master():
                 cluster.purge(round)
         os.kill(pid, signal.SIGCONT)
         desk.wait(Message, 1, lambda message: message.worker == stopped and message.round == rounds)
-        assert not cluster._numbers[stopped].outbox
+        assert not cluster._crew.numbers[stopped].outbox
     finally:
         cluster.close()
 
@@ -191,7 +191,7 @@ def test_memory_of_results_and_states_is_used_again():
         desk = Desk(cluster)
         (worker,) = desk.start(1)
         cluster.load(1, works.Scaled(100_000))
-        arena = cluster._numbers[worker].arena
+        arena = cluster._crew.numbers[worker].arena
         sizes = set()
         for round in range(1, 60):
             cluster.broadcast(round, 1, np.zeros(100_000))
@@ -204,7 +204,7 @@ def test_memory_of_results_and_states_is_used_again():
             cluster.purge(round)
         assert len(sizes) <= 3
         assert len(cluster._states._blocks) <= 2
-        assert arena is cluster._numbers[worker].arena
+        assert arena is cluster._crew.numbers[worker].arena
         cluster.unload(1)
     finally:
         cluster.close()
@@ -361,7 +361,7 @@ def test_room_in_a_full_socket_is_watched_for_only_as_long_as_it_is_full():
         cluster.load(1, works.Scaled())
         pid = cluster.pids()[worker]
         os.kill(pid, signal.SIGSTOP)
-        handle = cluster._numbers[worker]
+        handle = cluster._crew.numbers[worker]
         round = 0
         while not handle.full:
             round += 1

@@ -259,11 +259,12 @@ def test_an_address_where_nobody_listens_is_an_error():
 # a Ray of our own
 
 
-def test_a_ray_of_our_own_is_on_the_loopback_and_ends_with_the_cluster():
+def test_a_ray_of_our_own_is_on_the_loopback_and_in_a_folder_of_ours_alone_and_ends_with_the_cluster():
     """In another process, since this one has a Ray already."""
     ended = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=2 * LIMIT_S)
     assert ended.returncode == 0, ended.stderr
-    listening, left, threads, folders = ended.stdout.split("\n")[:4]
+    folder, listening, left, threads, folders = ended.stdout.split("\n")[:5]
+    assert folder == "open to: 0o700 True"
     assert set(listening.split()) <= {"0100007F", "0000000000000000FFFF00000100007F"}
     assert listening
     assert (left, threads, folders) == ("left: 0", "threads: 0", "folders: 0")
@@ -307,6 +308,7 @@ OWN = textwrap.dedent(
     while up < 3:
         up += sum(isinstance(report, Up) for report in cluster.poll(None))
     folder = cluster._session._folder
+    print("open to:", oct(os.stat(folder).st_mode & 0o777), os.stat(folder).st_uid == os.getuid())
     print(*listening([os.getpid(), *ours()]))
     cluster.close()
     cluster.close()

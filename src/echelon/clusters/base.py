@@ -83,6 +83,21 @@ class Trouble:
 Report = Up | Down | Message | Trouble
 
 
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What is known of a worker without its help.
+
+    at: the round, slot and row that it computes; None where it has nothing to do, or nothing is known of it.
+    since: when it began that part of the row, by the cluster's clock; or the row, where no more than that is known.
+    stopped: whether the operating system has stopped it (SIGSTOP, a debugger).
+    """
+
+    worker: int
+    at: tuple[int, int, int] | None
+    since: float | None
+    stopped: bool
+
+
 class RealTime:
     """The clock of clusters that have no other."""
 
@@ -135,8 +150,11 @@ class Cluster(Protocol):
     def release(self, message: Message) -> None:
         """Give back the memory of a message."""
 
-    def kill(self, worker: int) -> None:
-        """Kill a worker, as an accident would; for tests."""
+    def doing(self) -> list[Doing]:
+        """Return what each worker that is up does now; asks no worker, so that one that hangs is seen, too."""
+
+    def kill(self, worker: int, reason: str = "killed") -> None:
+        """End a worker from outside, now, whatever it does; a `Down` with this reason follows."""
 
     def wake(self) -> None:
         """End a `poll` that waits; from any thread."""

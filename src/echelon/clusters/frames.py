@@ -17,10 +17,12 @@ TASKS = 5000  # tasks of a lane in one frame; what rows on both sides of a cut s
 
 # kinds, master to worker
 LANE, LOAD, UNLOAD, QUIT = 1, 2, 3, 4
-# kinds, worker to master
-HELLO, RESULT, RAISED = 11, 12, 13
-# kinds, parent of the workers to master
-ENDED = 21
+# kinds, worker to master; TAKEN says that a LOAD was taken in, with its descriptor
+HELLO, RESULT, RAISED, TAKEN = 11, 12, 13, 14
+# kinds, parent of the workers to master; REFUSED says that no process could be forked
+ENDED, REFUSED = 21, 22
+# kinds, master to parent of the workers
+FORK = 23
 
 Frame = bytes | bytearray
 
@@ -30,6 +32,7 @@ _LOAD = struct.Struct("<BxxxIQQ")  # kind, buffers, key, pickled bytes
 _BUFFER = struct.Struct("<QQ")  # offset, bytes
 _RESULT = struct.Struct("<BxHIIIdQq")  # kind, form bytes, slot, row, unused, seconds, round, offset or -1
 _SHORT = struct.Struct("<BxxxiQ")  # kind, a number, another
+_ENDED = struct.Struct("<BxxxIIi")  # kind, number of the worker, process, status as of `waitpid`
 
 NOWHERE = -1  # offset of a payload that is in the frame
 
@@ -121,6 +124,17 @@ def unpack_short(frame: Frame) -> tuple[int, int]:
     """Return the two numbers of a frame."""
     _, first, second = _SHORT.unpack_from(frame)
     return first, second
+
+
+def pack_ended(worker: int, pid: int, status: int) -> bytes:
+    """Return a frame that says how a worker's process ended."""
+    return _ENDED.pack(ENDED, worker, pid, status)
+
+
+def unpack_ended(frame: Frame) -> tuple[int, int, int]:
+    """Return the worker's number, its process, and the status."""
+    _, worker, pid, status = _ENDED.unpack(frame)
+    return worker, pid, status
 
 
 def pack_raised(round: int, error: str) -> bytes:

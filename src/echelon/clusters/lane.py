@@ -182,7 +182,7 @@ class LaneWorker(ABC):
     def __init__(self, pace: Pace | None) -> None:
         self.open = True
         self.round = 0
-        self._slot = 0  # of the current row
+        self._slot = self._row = 0  # the current row
         self._pace = pace
         self._lane: Lane | AheadLane | None = None
         self._tasks: deque[Given] = deque()
@@ -220,8 +220,8 @@ class LaneWorker(ABC):
     def rest(self) -> None:  # noqa: B027 - most workers have nothing to say
         """Do what is left to do when there is nothing to compute."""
 
-    def at(self, slot: int, row: int) -> None:  # noqa: B027 - most workers have nowhere to say it
-        """Note which row is being computed, to be found if the worker dies here."""
+    def at(self, slot: int, row: int) -> None:  # noqa: B027 - some workers have nowhere to say it
+        """Note which row is being computed, and that a part of it begins: to be found if the worker dies here."""
 
     def run(self) -> None:
         """Work until an order says to stop."""
@@ -233,8 +233,11 @@ class LaneWorker(ABC):
                 self.take(None)
 
     def wanted(self) -> bool:
-        """Return whether the current row is still needed."""
-        return self._going() and not self.stopped(stopped_as(self._slot))
+        """Return whether the current row is still needed; asked before each part of it."""
+        if not self._going() or self.stopped(stopped_as(self._slot)):
+            return False
+        self.at(self._slot, self._row)
+        return True
 
     def _going(self) -> bool:
         return self.open and self.round > self.over()
@@ -293,7 +296,7 @@ class LaneWorker(ABC):
         """Take the next needed task off the lane."""
         while self._tasks:
             task = self._tasks.popleft()
-            self._slot = task.slot
+            self._slot, self._row = task.slot, task.row
             if not self.stopped(stopped_as(task.slot)):
                 return task
         return None
@@ -318,7 +321,6 @@ class LaneWorker(ABC):
         task = self.next_task()
         if task is None:
             return
-        self.at(task.slot, task.row)
         began = time.monotonic()
         due = None if self._pace is None else self._pace.due(task.cost, given=task.at)
         found = self.compute(task)

@@ -1,11 +1,14 @@
 """Memory that the master shares with its workers: anonymous files, mapped by both, gone with the last of them."""
 
 import contextlib
+import fcntl
 import mmap
 import os
 import struct
+import time
 from collections.abc import Callable
 
+from echelon.clusters.blocks import PAGE, Blocks
 from echelon.errors import ClusterError
 from echelon.plan import is_ahead
 
@@ -14,14 +17,45 @@ KEPT = 1 << 26  # bytes that are not given back between jobs: pages that are the
 _HEAD = 64  # bytes before a block, the first of which says whether it is in use
 _WORDS = 8  # bytes per word
 SLOTS = 1024  # slots of a round that can be stopped one by one; those of the next job together, by a word behind
-_AT = struct.Struct("qqq")  # round, slot, row
+_AT = struct.Struct("qqqd")  # round, slot, row, since when
+_LOOKS = 8  # at a place's row, until two agree
+_STANDARD = 3  # descriptors below are the program's input, output and errors, even if it has closed them
+_TRY_S, _TRIES = 0.02, 100  # how often to ask again for a descriptor where there are too few for a moment
 
 
 def create(name: str, size: int) -> int:
-    """Return the descriptor of an anonymous file of this size."""
+    """Return the descriptor of an anonymous file of this size; it is none that `print` writes to."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    os.ftruncate(descriptor, size)
+    try:
+        os.ftruncate(descriptor, size)
+        if descriptor < _STANDARD:
+            taken, descriptor = descriptor, fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STANDARD)
+            os.close(taken)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def create_patiently(name: str, size: int) -> int:
+    """Return the same; where this process has too few descriptors for a moment, try again for two seconds."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError):
+            return create(name, size)
+        time.sleep(_TRY_S)
+    try:
+        return create(name, size)
+    except OSError as error:
+        raise ClusterError(
+            f"no shared memory for a job's data: {error.strerror}; raise 'ulimit -n' if it is low"
+        ) from error
+
+
+def fill_standard() -> None:
+    """Open /dev/null wherever this process has no standard descriptor, so that nothing else can get its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < _STANDARD:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def attach(descriptor: int, size: int, *, write: bool = True) -> mmap.mmap:
@@ -81,14 +115,21 @@ class Board:
     def _line(place: int) -> int:
         return (place + 1) * _HEAD // _WORDS
 
-    def work(self, place: int, round: int, slot: int, row: int) -> None:
-        """Say which row a place computes (round 0: none)."""
-        _AT.pack_into(self._memory, self._line(place) * _WORDS + _WORDS, round, slot, row)
+    def work(self, place: int, round: int, slot: int, row: int, since: float = 0.0) -> None:
+        """Say which row a place computes (round 0: none), and since when its current part."""
+        _AT.pack_into(self._memory, self._line(place) * _WORDS + _WORDS, round, slot, row, since)
 
-    def worked(self, place: int) -> tuple[int, int, int]:
-        """Return the round, slot and row that a place computed last."""
-        round, slot, row = _AT.unpack_from(self._memory, self._line(place) * _WORDS + _WORDS)
-        return round, slot, row
+    def worked(self, place: int) -> tuple[tuple[int, int, int], float] | None:
+        """Return the round, slot and row that a place computes, and since when; None if it computes nothing."""
+        at = self._line(place) * _WORDS + _WORDS
+        found = _AT.unpack_from(self._memory, at)
+        for _ in range(_LOOKS):
+            again = _AT.unpack_from(self._memory, at)
+            if again == found:
+                break
+            found = again  # it was being written: a new row must not be seen with the time of the one before
+        round, slot, row, since = found
+        return ((round, slot, row), since) if round else None
 
     def readers(self, round: int) -> bool:
         """Return whether any place reads the state of a round."""
@@ -96,39 +137,49 @@ class Board:
 
 
 class Arena:
-    """Blocks for the results of one worker. The worker takes them, the master gives them back by clearing a byte."""
+    """Blocks for the results of one worker. The worker takes them, the master gives them back by clearing a byte.
+
+    lent: on the master, offsets of results that were reported and not given back so far.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.memory = attach(descriptor, RESERVED)
-        self._blocks: list[tuple[int, int]] = []  # offset and room
-        self._end = 0
+        self.lent: set[int] = set()
+        self._blocks = Blocks(
+            RESERVED, is_free=lambda at: not self.memory[at], set_free=lambda at: self.memory.__setitem__(at, 0)
+        )
 
     def take(self, nbytes: int) -> int:
         """Return the offset of a free block with room for this many bytes."""
-        for at, room in self._blocks:
-            if nbytes <= room <= 4 * nbytes + mmap.PAGESIZE and not self.memory[at - _HEAD]:
-                self.memory[at - _HEAD] = 1
-                return at
-        at = self._end + _HEAD
-        room = -(-(nbytes + _HEAD) // mmap.PAGESIZE) * mmap.PAGESIZE - _HEAD
-        if at + room > RESERVED:
+        at = self._blocks.take(nbytes + _HEAD)
+        if at is None:
             raise MemoryError(f"a result of {nbytes} bytes does not fit beside those in use")
-        self._end = at + room
-        self._blocks.append((at, room))
-        self.memory[at - _HEAD] = 1
-        return at
+        self.memory[at] = 1
+        return at + _HEAD
+
+    def lend(self, offset: int) -> None:
+        """Note that a result lies at this offset, as its worker says, if that can be true."""
+        if (
+            offset % PAGE != _HEAD
+            or not 0 < offset < RESERVED
+            or not self.memory[offset - _HEAD]
+            or offset in self.lent
+        ):
+            raise ValueError(f"no result can lie at offset {offset}")
+        self.lent.add(offset)
 
     def give_back(self, offset: int) -> None:
         """Let a block be used again."""
         if not self.memory[offset - _HEAD]:
             raise ClusterError(f"the block of a result at offset {offset} is not in use: it was given back before")
+        self.lent.discard(offset)
         self.memory[offset - _HEAD] = 0
 
     def forget(self) -> None:
         """Return the pages to the system if they are many and no block is in use; a few are kept for the next job."""
-        if self._end > KEPT and not any(self.memory[at - _HEAD] for at, _ in self._blocks):
-            self.memory.madvise(mmap.MADV_REMOVE, 0, -(-self._end // mmap.PAGESIZE) * mmap.PAGESIZE)
-            self._blocks, self._end = [], 0
+        if self._blocks.end > KEPT and self._blocks.all_free():
+            self.memory.madvise(mmap.MADV_REMOVE, 0, self._blocks.end)
+            self._blocks.clear()
 
 
 class StateMemory:
@@ -137,26 +188,24 @@ class StateMemory:
     def __init__(self, descriptor: int, in_use: Callable[[int], bool]) -> None:
         self.memory = attach(descriptor, RESERVED)
         self._in_use = in_use
-        self._blocks: list[list[int]] = []  # offset, room, the round it was last used for
-        self._end = 0
+        self._rounds: dict[int, int] = {}  # the round that a block was last used for, by its offset
+        self._blocks = Blocks(RESERVED, is_free=self._is_free, set_free=lambda at: self._rounds.pop(at, None))
+
+    def _is_free(self, at: int) -> bool:
+        round = self._rounds.get(at)
+        return round is None or not self._in_use(round)
 
     def take(self, nbytes: int, round: int) -> int:
         """Return the offset of a block for the state of a round."""
-        for block in self._blocks:
-            at, room, last = block
-            if room >= nbytes and not self._in_use(last):
-                block[2] = round
-                return at
-        at = self._end
-        room = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        if at + room > RESERVED:
+        at = self._blocks.take(nbytes)
+        if at is None:
             raise MemoryError(f"a state of {nbytes} bytes does not fit beside those still being read")
-        self._end = at + room
-        self._blocks.append([at, room, round])
+        self._rounds[at] = round
         return at
 
     def forget(self) -> None:
         """Return the pages to the system if they are many and no worker reads any of them."""
-        if self._end > KEPT and not any(self._in_use(last) for _, _, last in self._blocks):
-            self.memory.madvise(mmap.MADV_REMOVE, 0, self._end)
-            self._blocks, self._end = [], 0
+        if self._blocks.end > KEPT and self._blocks.all_free():
+            self.memory.madvise(mmap.MADV_REMOVE, 0, self._blocks.end)
+            self._blocks.clear()
+            self._rounds.clear()

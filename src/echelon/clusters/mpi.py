@@ -6,12 +6,14 @@ stays empty, and others do its work, if the launcher lets them go on (Open MPI's
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import pickle
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event, current_thread, main_thread
@@ -21,12 +23,12 @@ import numpy as np
 
 from echelon import trees
 from echelon.clusters import frames, shipping
-from echelon.clusters.base import Down, Message, RealTime, Report, Trouble, Up
+from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.mpi_link import MASTER, Link, Parcel, Patience, joined
 from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, OPEN, PURGE, STOP, serve
 from echelon.clusters.pace import paces
 from echelon.errors import ArgumentError, ClusterError
-from echelon.plan import Task
+from echelon.plan import Task, stopped_as
 from echelon.profile import Profile
 
 log = logging.getLogger("echelon.clusters")
@@ -115,13 +117,34 @@ def _following(link: Link, rank: int, result: tuple[Any, ...], memory: Any = Non
 class _Rank:
     """What the master knows of a worker.
 
-    told: the last round whose state it has. owed: messages of that round that it still has to send.
+    told: the last round whose state it has. owed: slots and rows of that round whose messages it still has to send.
+    since: when it began the first of them, as far as the master knows.
     """
 
-    __slots__ = ("number", "owed", "rank", "told", "up")
+    __slots__ = ("number", "owed", "rank", "since", "told", "up")
 
     def __init__(self, rank: int, number: int) -> None:
-        self.rank, self.number, self.told, self.owed, self.up = rank, number, 0, 0, False
+        self.rank, self.number, self.told, self.up = rank, number, 0, False
+        self.owed: deque[tuple[int, int]] = deque()
+        self.since = 0.0
+
+    def owe(self, tasks: Sequence[Task]) -> None:
+        """Note tasks that were given to it."""
+        if not self.owed:
+            self.since = time.monotonic()
+        self.owed.extend((task.slot, task.row) for task in tasks)
+
+    def paid(self, round: int, slot: int, row: int) -> None:
+        """Note a message that came."""
+        if self.told == round:
+            self.since = time.monotonic()
+            with contextlib.suppress(ValueError):  # purged or stopped
+                self.owed.remove((slot, row))
+
+    @property
+    def at(self) -> tuple[int, int, int] | None:
+        """The round, slot and row that it is taken to compute."""
+        return (self.told, *self.owed[0]) if self.owed else None
 
 
 class MpiCluster(RealTime):
@@ -160,6 +183,7 @@ class MpiCluster(RealTime):
         self._coming: list[tuple[int, int, tuple[Any, ...], Any, list[Any]]] = []
         self._free: dict[int, list[Any]] = {}  # memories of results, by their size
         self._bell = Event()
+        self._killed: deque[tuple[int, str]] = deque()  # from any thread
         self._closed = False
         for rank, pace in zip(alive, made, strict=True):
             link.send(rank, self._stream, bytes([OPEN]) + pickle.dumps(pace))
@@ -200,10 +224,12 @@ class MpiCluster(RealTime):
         of_state, key, pickled, places, buffers = self._state
         assert of_state == round, "broadcast before assign"
         if known.told == round:
-            known.owed += len(tasks)
+            known.owe(tasks)
             self._link.send(known.rank, self._stream, frames.pack_lane(round, key, 0.0, tasks, None))
         else:
-            known.told, known.owed = round, len(tasks)
+            known.told = round
+            known.owed.clear()
+            known.owe(tasks)
             frame = frames.pack_lane(round, key, 0.0, tasks, pickled, places)
             self._link.send(known.rank, self._stream, frame, buffers)
 
@@ -211,7 +237,7 @@ class MpiCluster(RealTime):
         """End a round on all workers that are still working on it."""
         for known in self._ranks.values():
             if known.owed and known.told <= round:
-                known.owed = 0
+                known.owed.clear()
                 self._tell(known, PURGE, 0, round)
 
     def stop(self, round: int, slot: int) -> None:
@@ -219,6 +245,8 @@ class MpiCluster(RealTime):
         for known in self._ranks.values():
             if known.owed or known.told < round:
                 self._tell(known, STOP, slot, round)
+            if known.told == round:
+                known.owed = deque(task for task in known.owed if stopped_as(task[0]) != slot)
 
     # what happens
 
@@ -228,6 +256,11 @@ class MpiCluster(RealTime):
         patience = Patience(self._link)
         while True:
             reports = self._look()
+            while self._killed:
+                number, reason = self._killed.popleft()
+                known = self._numbers.get(number)
+                if known is not None and known.up:
+                    self._give_up(known, reason, reports)
             if reports:
                 return reports
             if self._bell.is_set():
@@ -267,16 +300,17 @@ class MpiCluster(RealTime):
                 self._coming.append((rank, stream, result, memory, requests))
                 self._arrived(reports)
                 return
-            if stream == self._stream:
-                known = self._ranks[rank]
-                if known.told == round:
-                    known.owed -= 1
+            known = self._ranks.get(rank)
+            if stream == self._stream and known is not None:
+                known.paid(round, slot, row)
                 segments = trees.views(form, frame, at)
                 reports.append(_message((known.number, round, slot, row, seconds, form, segments, None)))
-        elif stream == self._stream:
+        elif stream == self._stream and rank in self._ranks:
             known = self._ranks[rank]
             if kind == frames.RAISED:
                 round, error = frames.unpack_raised(frame)
+                if known.told == round:
+                    known.owed.clear()
                 reports.append(Trouble(known.number, round, error))
             else:
                 known.up = True
@@ -293,8 +327,7 @@ class MpiCluster(RealTime):
                 left.append(entry)
             elif stream == self._stream and rank in self._ranks:
                 known = self._ranks[rank]
-                if known.told == round:
-                    known.owed -= 1
+                known.paid(round, slot, row)
                 segments = trees.views(form, memory)
                 reports.append(_message((known.number, round, slot, row, seconds, form, segments, memory)))
         self._coming = left
@@ -306,8 +339,22 @@ class MpiCluster(RealTime):
             return
         del self._numbers[known.number]
         if known.up:
-            reports.append(Down(known.number, known.number, f"rank {rank} died"))
+            reports.append(Down(known.number, known.number, f"rank {rank} died", known.at))
         log.warning("rank %d died; %d of %d workers are left", rank, len(self._ranks), self.workers)
+        self._check_left()
+
+    def _give_up(self, known: _Rank, reason: str, reports: list[Report]) -> None:
+        """Do without a rank that does not return: MPI can't end it alone, unless the launcher lets the others go on."""
+        self._tell(known, CLOSE)  # if it ever returns, it waits for the next stream
+        if self._link.tolerant:
+            self._tell(known, DIE)
+        self._link.give_up(known.rank)
+        del self._ranks[known.rank], self._numbers[known.number]
+        reports.append(Down(known.number, known.number, reason, known.at))
+        log.warning("rank %d is given up; %d of %d workers are left", known.rank, len(self._ranks), self.workers)
+        self._check_left()
+
+    def _check_left(self) -> None:
         if not self._ranks:
             raise ClusterError("all worker ranks have died, and MPI starts no others: start the program again")
 
@@ -323,16 +370,18 @@ class MpiCluster(RealTime):
         if message.token is not None:
             self._free.setdefault(len(message.token), []).append(message.token)
 
-    def kill(self, worker: int) -> None:
-        """Order a rank to kill itself, as an accident would; for tests."""
-        if not self._link.tolerant:
-            raise ClusterError(
-                "a rank can't be killed here, because the launcher would end the whole run: start it with "
-                "'mpiexec --with-ft ulfm' (Open MPI)"
-            )
-        known = self._numbers.get(worker)
-        if known is not None:
-            self._tell(known, DIE)
+    def doing(self) -> list[Doing]:
+        """Return the first row that each rank owes, since its message before; whether it is stopped is not known."""
+        return [
+            Doing(known.number, known.at, known.since if known.owed else None, stopped=False)
+            for known in self._ranks.values()
+            if known.up
+        ]
+
+    def kill(self, worker: int, reason: str = "killed") -> None:
+        """Give a rank up: what it still sends is dropped. It ends itself where the launcher lets the others go on."""
+        self._killed.append((worker, reason))
+        self._bell.set()
 
     def wake(self) -> None:
         """End a `poll` that waits; from any thread."""

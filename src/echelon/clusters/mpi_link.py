@@ -93,6 +93,7 @@ class Link:
         self.user: Any = None  # the cluster that is open
         # the other rank, the request, the memory it uses
         self._under_way: deque[tuple[int, MPI.Request, Any]] = deque()
+        self._stuck: list[tuple[int, MPI.Request, Any]] = []  # the same, to ranks that were given up: MPI may read it
         self._status: MPI.Status = mpi.Status()
         self._room = memoryview(bytearray(_ROOM))
         source = mpi.ANY_SOURCE if self.rank == MASTER else MASTER
@@ -145,6 +146,12 @@ class Link:
         """Hold a memory until the requests that use it have ended."""
         with self.lock:
             self._under_way += [(rank, request, memory) for request in requests]
+
+    def give_up(self, rank: int) -> None:
+        """Wait no longer for what was sent to a rank that does not take it."""
+        with self.lock:
+            self._stuck += [entry for entry in self._under_way if entry[0] == rank]
+            self._under_way = deque(entry for entry in self._under_way if entry[0] != rank)
 
     def over(self, request: "MPI.Request") -> bool:
         """Return whether a request has ended, well or because the other side died."""

@@ -5,23 +5,30 @@ It ends, and with it every worker (by the parent-death signal), when the master 
 
 import contextlib
 import ctypes
+import errno
 import os
 import pickle
 import select
 import signal
 import socket
 import sys
+import time
 import traceback
 
-from echelon.clusters.frames import ENDED, pack_short
+from echelon.clusters.frames import REFUSED, pack_ended, pack_short, unpack_short
+from echelon.clusters.memory import fill_standard
 from echelon.clusters.worker import serve
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 0.5  # time for workers to end by themselves
+_PASSED = 3  # descriptors that come with an order
 
 
 def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid: int) -> None:
     """Fork a worker whenever the master asks for one, until it is gone."""
+    fill_standard()
+    for descriptor in (control_fd, board_fd, state_fd):
+        os.set_inheritable(descriptor, False)  # programs that a task starts have nothing to do with them
     control = socket.socket(fileno=control_fd)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -32,31 +39,48 @@ def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid:
     poll.register(woken, select.POLLIN)
     with contextlib.suppress(OSError):  # missing on old kernels; the closed socket tells as well
         poll.register(os.pidfd_open(master_pid), select.POLLIN)
-    children: set[int] = set()
+    children: dict[int, int] = {}  # the worker's number, by process
     while True:
         ready = {descriptor for descriptor, _ in poll.poll()}
         if woken in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 4096)
-            for child, status in _reap(children):
-                with contextlib.suppress(OSError):  # the master is gone, or not listening: it no longer matters
-                    control.send(pack_short(ENDED, child, status), socket.MSG_DONTWAIT)
+            for number, child, status in _reap(children):
+                _tell(control, pack_ended(number, child, status))
         if control.fileno() in ready:
             try:
-                order, descriptors, _, _ = socket.recv_fds(control, 64, 3)
+                order, descriptors, _, _ = socket.recv_fds(control, 64, _PASSED)
             except ConnectionResetError:  # the master is gone, and left something unread behind
                 break
             if not order:
                 break
-            children.add(_fork(descriptors, (board_fd, state_fd, places)))
+            number = unpack_short(order)[0]
+            try:
+                own = control_fd, woken, wake
+                children[_fork(descriptors, (board_fd, state_fd, places), own)] = number
+            except OSError as error:
+                _tell(control, pack_short(REFUSED, error.errno or 0, number))
         elif ready - {woken}:
             break
     _end(children, woken)
 
 
-def _fork(descriptors: list[int], shared: tuple[int, int, int]) -> int:
+def _tell(control: socket.socket, frame: bytes) -> None:
+    with contextlib.suppress(OSError):  # the master is gone, or not listening: then it looks for itself
+        control.send(frame, socket.MSG_DONTWAIT)
+
+
+def _fork(descriptors: list[int], shared: tuple[int, int, int], own: tuple[int, ...]) -> int:
+    """Fork a worker, which gets the descriptors and has no use for our own; return its process."""
     parent = os.getpid()
-    child = os.fork()
+    try:
+        if len(descriptors) < _PASSED:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        child = os.fork()
+    except OSError:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
     if child:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -67,6 +91,10 @@ def _fork(descriptors: list[int], shared: tuple[int, int, int]) -> int:
         if os.getppid() == parent:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for descriptor in own:
+                os.close(descriptor)
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
             link, arena, order = descriptors
             place, pace = pickle.loads(os.pread(order, os.fstat(order).st_size, 0))  # from the master only
             os.close(order)
@@ -81,23 +109,24 @@ def _fork(descriptors: list[int], shared: tuple[int, int, int]) -> int:
         os._exit(status)
 
 
-def _reap(children: set[int]) -> list[tuple[int, int]]:
-    """Forget children that have ended; return each with its status."""
+def _reap(children: dict[int, int]) -> list[tuple[int, int, int]]:
+    """Forget children that have ended; return the number, process and status of each."""
     ended = [(child, status) for child in children for pid, status in [os.waitpid(child, os.WNOHANG)] if pid]
-    children.difference_update(child for child, _ in ended)
-    return ended
+    return [(children.pop(child), child, status) for child, status in ended]
 
 
-def _end(children: set[int], woken: int) -> None:
+def _end(children: dict[int, int], woken: int) -> None:
     """Give workers a moment, then kill those that still run."""
     poll = select.poll()
     poll.register(woken, select.POLLIN)
     _reap(children)
-    while children and poll.poll(_GRACE_S * 1000):
+    end = time.monotonic() + _GRACE_S
+    while children and poll.poll(max(0.0, end - time.monotonic()) * 1000):
         os.read(woken, 4096)
         _reap(children)
     for child in children:
         os.kill(child, signal.SIGKILL)
+    for child in children:
         os.waitpid(child, 0)
 
 

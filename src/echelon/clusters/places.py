@@ -29,24 +29,33 @@ class Places:
         self.births = 0
         self.next_number: Callable[[], int] = itertools.count().__next__
         self._deaths = [0] * count  # in a row, before it was ready
+        self._refused: dict[int, int] = {}  # how often in a row a place could not be filled
         self._due: dict[int, float] = {}  # by place
 
     def came_up(self, place: int) -> None:
         """Note that the worker at a place is ready."""
         self.births += 1
         self._deaths[place] = 0
+        self._refused.pop(place, None)
 
     def died(self, number: int, place: int, *, up: bool, now: float, reason: str) -> None:
         """Note a death; `up`: of a worker that was ready, whose place is filled at once."""
         self._deaths[place] = 0 if up else self._deaths[place] + 1
         again = self._deaths[place] - _EARLY
-        wait = 0.0 if again < 0 else min(_FIRST_S * 2.0 ** min(again, 10), _SLOWEST_S)
+        wait = 0.0 if again < 0 else _back_off(again)
         if wait:
             log.warning(
                 "worker %d (place %d) died before it was ready, %d times in a row; next try in %.1f s: %s",
                 number, place, self._deaths[place], wait, reason,
             )  # fmt: skip
         self._due[place] = now + wait
+
+    def refused(self, place: int, *, now: float, reason: str) -> None:
+        """Note that the system has too little just now to fill a place; it is due again later."""
+        again = self._refused[place] = self._refused.get(place, -1) + 1
+        if not again:
+            log.warning("no worker can be started at place %d now, which is tried again: %s", place, reason)
+        self._due[place] = now + _back_off(again)
 
     @property
     def hopeless(self) -> bool:
@@ -68,3 +77,7 @@ class Places:
         """Return the seconds until `end` or until a place is to be filled, whichever comes first (None: neither)."""
         ends = [moment for moment in (end, self.next_due()) if moment is not None]
         return max(0.0, min(ends) - now) if ends else None
+
+
+def _back_off(again: int) -> float:
+    return min(_FIRST_S * 2.0 ** min(again, 10), _SLOWEST_S)

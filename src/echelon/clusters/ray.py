@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from echelon import checks, trees
-from echelon.clusters import blas_threads, frames, ray_session, shipping
-from echelon.clusters.base import Down, Message, RealTime, Report, Trouble, Up
+from echelon.clusters import blas_threads, frames, proc, ray_session, shipping
+from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.pace import paces
 from echelon.clusters.places import Places
 from echelon.clusters.ray_actor import RayActor, actor_class
@@ -42,7 +42,7 @@ log = logging.getLogger("echelon.clusters")
 _INLINE = 64 * 1024  # bytes of a state that goes with every lane; larger ones lie in the object store
 _ITEMS = 20_000  # items that a generator yields before another replaces it
 _LOOK_S = 1.0  # how often a reader looks whether it is still needed
-_GRACE_S = 10.0  # time for readers to end
+_GRACE_S = 10.0  # time for readers to end, all together
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class RayCluster(RealTime):
         self._group: Any = None
         self._session = ray_session.Session(address, occupied)
         try:
+            self._here = ray.get_runtime_context().get_node_id()
             if wanted is None:
                 wanted = ray_session.found(resources, count)
             self._requests, self._one_disk = wanted, self._session.alone
@@ -149,8 +150,7 @@ class RayCluster(RealTime):
     def _lose(self, handle: RayActor, reason: str) -> list[Report]:
         del self._handles[handle.number]
         handle.gone = True
-        with contextlib.suppress(RayError, ValueError):  # it may only be out of reach, or its thread dead
-            ray.kill(handle.actor)
+        self._kill(handle)  # it may only be out of reach, or its thread dead
         self._places.died(handle.number, handle.place, up=handle.up, now=self.now(), reason=reason)
         if self._places.hopeless:
             raise ClusterError(f"no Ray worker could be started: {reason}")
@@ -160,6 +160,15 @@ class RayCluster(RealTime):
     def pids(self) -> dict[int, int]:
         """Return the process of each worker that is up, by its number; on its own machine."""
         return {handle.number: handle.pid for handle in list(self._handles.values()) if handle.up}
+
+    def doing(self) -> list[Doing]:
+        """Return the first row that each worker owes, since its message before; stopped if its process is, here."""
+        found = []
+        for handle in self._handles.values():
+            if handle.up:
+                at, since = ((handle.round, *handle.tasks[0]), handle.since) if handle.tasks else (None, None)
+                found.append(Doing(handle.number, at, since, handle.node == self._here and proc.stopped(handle.pid)))
+        return found
 
     # work, states, lanes
 
@@ -213,6 +222,8 @@ class RayCluster(RealTime):
             handle.round = round
             handle.tasks.clear()
             handle.tell(LANE, round, key, listed, shipped, references=references)
+        if not handle.tasks:
+            handle.since = self.now()
         handle.tasks.extend((slot, row) for slot, row, _ in listed)
 
     def purge(self, round: int) -> None:
@@ -228,7 +239,7 @@ class RayCluster(RealTime):
         for handle in self._handles.values():
             left = deque(task for task in handle.tasks if stopped_as(task[0]) != slot)
             if handle.round == round and len(left) < len(handle.tasks):
-                handle.tasks = left
+                handle.tasks, handle.since = left, self.now()
                 handle.tell(STOP, round, slot)
 
     # what happens
@@ -283,6 +294,7 @@ class RayCluster(RealTime):
     def _message(self, handle: RayActor, frame: bytes, segments: Any) -> Message:
         round, slot, row, seconds, form, _, at = frames.unpack_result(frame)
         if round == handle.round:
+            handle.since = self.now()
             with contextlib.suppress(ValueError):  # purged or stopped
                 handle.tasks.remove((slot, row))
         held = trees.views(form, frame, at) if segments is None else segments
@@ -291,13 +303,18 @@ class RayCluster(RealTime):
     def release(self, message: Message) -> None:
         """Do nothing: what lies in the object store goes with the last array that lies in it."""
 
-    def kill(self, worker: int) -> None:
-        """Kill a worker's process, as an accident would; for tests."""
+    def kill(self, worker: int, reason: str = "killed") -> None:
+        """Kill a worker's process, also one that is stopped; what it may still send is dropped."""
         handle = self._handles.get(worker)
-        if handle is not None and handle.up and handle.node == ray.get_runtime_context().get_node_id():
-            with contextlib.suppress(ProcessLookupError):  # it died by itself, and the news is on its way
+        if handle is not None and handle.up:
+            self._kill(handle)
+            self._inbox.put((handle, _Gone(reason)))
+
+    def _kill(self, handle: RayActor) -> None:
+        if handle.node == self._here:  # by the kernel: Ray itself asks the process, which may be stopped
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(handle.pid, signal.SIGKILL)
-        elif handle is not None:
+        with contextlib.suppress(RayError, ValueError):
             ray.kill(handle.actor, no_restart=True)
 
     def wake(self) -> None:
@@ -309,19 +326,19 @@ class RayCluster(RealTime):
         if self._closed:
             return
         self._closed = True
-        handles = list(self._handles.values())
-        for handle in handles:
-            handle.gone = True
-            with contextlib.suppress(RayError, ValueError):
-                ray.kill(handle.actor, no_restart=True)
-        if self._group is not None:
-            ray_session.give_back(self._group)
-        for handle in handles:
-            if handle.thread is not None:
-                handle.thread.join(_GRACE_S)
-        self._handles, self._works, self._state = {}, {}, (0, 0, None, [])
-        self._inbox = Queue()
-        self._session.close()
+        with contextlib.ExitStack() as ends:  # all of it, also if Ctrl-C comes in the middle
+            ends.callback(self._session.close)
+            if self._group is not None:
+                ends.callback(ray_session.give_back, self._group)
+            for handle in self._handles.values():
+                handle.gone = True
+                self._kill(handle)
+            end = self.now() + _GRACE_S
+            for handle in self._handles.values():
+                if handle.thread is not None:
+                    handle.thread.join(max(0.0, end - self.now()))
+            self._handles, self._works, self._state = {}, {}, (0, 0, None, [])
+            self._inbox = Queue()
 
 
 class _Packed:

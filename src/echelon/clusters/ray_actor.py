@@ -49,6 +49,7 @@ class RayActor:
         self.pid, self.node = 0, ""
         self.round = 0
         self.tasks: deque[tuple[int, int]] = deque()  # of that round, without a message so far
+        self.since = 0.0  # when the first of them was begun, as far as the driver knows
         self.thread: Thread | None = None
 
     def tell(self, *order: Any, references: Sequence[Any] = ()) -> None:

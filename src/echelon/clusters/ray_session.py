@@ -61,8 +61,13 @@ class Session:
         self._connected = True
 
     def _start(self, cpus: float) -> None:
-        """Start a Ray of our own, with a folder of its own; no other machine can reach it."""
+        """Start a Ray of our own, with a folder of its own; no other machine can reach it, and no other user.
+
+        Ray opens its folder to everybody (0777), so it lies in one that is open to us alone.
+        """
         self._folder = mkdtemp(prefix="echelon-ray-")
+        inside = os.path.join(self._folder, "r")  # short: paths of sockets may not be long
+        os.mkdir(inside)
         try:
             with _on_the_loopback():
                 ray.init(
@@ -72,7 +77,7 @@ class Session:
                     log_to_driver=False,
                     logging_level=logging.ERROR,
                     _node_ip_address=_LOOPBACK,
-                    _temp_dir=self._folder,
+                    _temp_dir=inside,
                 )
             self._connected = True
             where = ray.util.get_node_ip_address()

@@ -14,7 +14,7 @@ import cloudpickle
 import numpy as np
 
 from echelon.clusters.frames import INLINE
-from echelon.clusters.memory import create
+from echelon.clusters.memory import create_patiently
 
 ALIGN = 64
 _BESIDE = 4096  # bytes from which an array is put beside the pickle
@@ -110,7 +110,7 @@ class Packed:
         pickled, beside = pack(value)
         self.pickled = len(pickled)
         self.places, size = place(beside, len(pickled))
-        self.descriptor = create("echelon-work", size)
+        self.descriptor = create_patiently("echelon-work", size)
         _write(self.descriptor, memoryview(pickled), 0)
         for (at, _), buffer in zip(self.places, beside, strict=True):
             _write(self.descriptor, buffer, at)

@@ -4,6 +4,7 @@ Python code takes turns, so nothing gets faster; but rounds, purges and losses a
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from copy import deepcopy
 from queue import Empty, Queue
@@ -11,17 +12,18 @@ from threading import Thread
 from typing import Any
 
 from echelon.arrays import NumberArray
-from echelon.clusters.base import Down, Message, RealTime, Report, Trouble, Up, Work
+from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.places import Places
+from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Profile
 
 log = logging.getLogger("echelon.clusters")
 
-_GRACE_S = 10.0  # time that a part may still take when its cluster is closed
+_GRACE_S = 10.0  # time that parts may still take, all together, when their cluster is closed
 _ALL = 1 << 62  # a round after all rounds
 _Order = tuple[int, float, tuple[Work, Any], tuple[Task, ...]]  # round, start, work and state, tasks
 
@@ -34,21 +36,26 @@ class ThreadWorker(LaneWorker):
     def __init__(self, cluster: "ThreadCluster", number: int, place: int, pace: Pace | None) -> None:
         super().__init__(pace)
         self.number, self.place, self.killed = number, place, False
+        self.doing: tuple[tuple[int, int, int], float] | None = None  # the row being computed, and since when
         self.inbox: Queue[_Order | None] = Queue()
         self._cluster = cluster
         self.thread = Thread(target=self._serve, name=f"echelon-worker-{number}", daemon=True)
 
     def _serve(self) -> None:
         self._cluster.reports.put(Up(self.number, self.place))
-        reason = "killed"
         try:
             self.run()
         except BaseException as error:
-            self.killed, reason = True, f"its thread ended: {error!r}"
+            self._cluster.kill(self.number, f"its thread ended: {error!r}")
             raise
-        finally:
-            if self.killed:
-                self._cluster.reports.put(Down(self.number, self.place, reason))
+
+    def at(self, slot: int, row: int) -> None:
+        """Note which row is being computed, and since when its current part."""
+        self.doing = (self.round, slot, row), time.monotonic()
+
+    def rest(self) -> None:
+        """Note that nothing is being computed."""
+        self.doing = None
 
     def over(self) -> int:
         """Return the last round that needs no work."""
@@ -102,13 +109,21 @@ class ThreadCluster(RealTime, Inside):
         self._threads: dict[int, ThreadWorker] = {}
         self._places = Places(self.workers)
         self._closed = False
-        for place in range(self.workers):
-            self._spawn(place)
+        try:
+            for place in range(self.workers):
+                self._spawn(place)
+        except RuntimeError as error:
+            self.close()
+            raise ClusterError(f"{self.workers} worker threads can't be started: {error}; ask for fewer") from error
 
     def _spawn(self, place: int) -> None:
         worker = self.worker(self, self._places.next_number(), place, deepcopy(self._paces[place]))
         self._threads[worker.number] = worker
-        worker.thread.start()
+        try:
+            worker.thread.start()
+        except RuntimeError:
+            del self._threads[worker.number]
+            raise
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         """Append tasks to a worker's lane."""
@@ -125,45 +140,75 @@ class ThreadCluster(RealTime, Inside):
 
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it at most this long."""
-        found: list[Report] = []
-        try:
-            report = self.reports.get(timeout=timeout_s)
-            while report is not None:
-                found.append(report)
-                if isinstance(report, Down):
-                    self._replace(report)
-                report = self.reports.get_nowait()
-        except Empty:
-            pass
-        return found
+        reports: list[Report] = []
+        end = None if timeout_s is None else self.now() + timeout_s
+        while True:
+            self._fill()
+            try:
+                report = self.reports.get(timeout=self._places.wait(end, self.now()))
+                while report is not None:
+                    self._hear(report, reports)
+                    report = self.reports.get_nowait()
+                return reports  # woken
+            except Empty:
+                pass
+            if reports or (end is not None and self.now() >= end):
+                return reports
 
-    def _replace(self, down: Down) -> None:
-        del self._threads[down.worker]
-        self._places.died(down.worker, down.place, up=True, now=self.now(), reason=down.reason)
+    def _hear(self, report: Report, reports: list[Report]) -> None:
+        if report.worker not in self._threads:
+            return  # it was given up, and what it still sends is dropped
+        reports.append(report)
+        if isinstance(report, Up):
+            self._places.came_up(report.place)
+        elif isinstance(report, Down):
+            del self._threads[report.worker]
+            self._places.died(report.worker, report.place, up=True, now=self.now(), reason=report.reason)
+            self._fill()
+
+    def _fill(self) -> None:
         for place in self._places.due(self.now()):
-            self._spawn(place)
+            try:
+                self._spawn(place)
+            except RuntimeError as error:  # no more threads now
+                self._places.refused(place, now=self.now(), reason=str(error))
 
     def release(self, message: Message) -> None:
         """Do nothing: messages are ordinary arrays here."""
 
-    def kill(self, worker: int) -> None:
-        """Let a worker end before its next part, as if it had died."""
-        self._threads[worker].killed = True
-        self._threads[worker].inbox.put(None)
+    def doing(self) -> list[Doing]:
+        """Return what each worker computes; no thread is stopped alone."""
+        found = []
+        for worker in list(self._threads.values()):
+            at, since = worker.doing or (None, None)
+            found.append(Doing(worker.number, at, since, stopped=False))
+        return found
+
+    def kill(self, worker: int, reason: str = "killed") -> None:
+        """Give a worker up: its thread ends before its next part, and if it never does, nobody waits for it."""
+        known = self._threads.get(worker)
+        if known is not None and not known.killed:
+            known.killed = True
+            known.inbox.put(None)
+            at = None if known.doing is None else known.doing[0]
+            self.reports.put(Down(known.number, known.place, reason, at))
 
     def wake(self) -> None:
         """End a `poll` that waits; from any thread."""
         self.reports.put(None)
 
     def close(self) -> None:
-        """Stop all threads, and wait for them."""
+        """Stop all threads, and wait for them; those that were given up are not waited for."""
         if self._closed:
             return
         self._closed = True
         self.over = _ALL
-        for worker in self._threads.values():
+        workers = [worker for worker in list(self._threads.values()) if not worker.killed]
+        for worker in workers:
             worker.inbox.put(None)
-        for worker in self._threads.values():
-            worker.thread.join(_GRACE_S)
+        end = time.monotonic() + _GRACE_S
+        for worker in workers:
+            worker.thread.join(max(0.0, end - time.monotonic()))
+        for worker in workers:
             if worker.thread.is_alive():
                 log.warning("%s still computes a part that does not end; it is abandoned", worker.thread.name)

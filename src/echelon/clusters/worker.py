@@ -6,6 +6,7 @@ import os
 import select
 import socket
 import struct
+import time
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from echelon.clusters.lane import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
+from echelon.errors import ClusterError
 
 _SMALL = 2048  # bytes that are quicker copied into one buffer than sent from two
 _ONE_DESCRIPTOR = socket.CMSG_SPACE(struct.calcsize("i"))
@@ -49,7 +51,13 @@ class ProcessWorker(LaneWorker):
         self._place, self._socket, self._arena, self._board, self._states = place, link, arena, board, states
         self._shelf = Shelf()
         self._block = frames.NOWHERE  # where the message that is being computed lies, if it does
-        self._socket.send(frames.pack_short(frames.HELLO, os.getpid()))
+        self._pid = os.getpid()
+        self._socket.send(frames.pack_short(frames.HELLO, self._pid))
+
+    def _check_process(self) -> None:
+        """End a process that a part has forked and that came back from it: there must be no second worker here."""
+        if os.getpid() != self._pid:
+            os._exit(1)
 
     def over(self) -> int:
         """Return the last round that needs no work, from the board."""
@@ -60,12 +68,15 @@ class ProcessWorker(LaneWorker):
         return self._board.stopped(self.round, slot)
 
     def rest(self) -> None:
-        """Say that no state is being read."""
+        """Say that no state is being read, and nothing computed."""
+        self._check_process()
         self._board.read(self._place, 0)
+        self._board.work(self._place, 0, 0, 0)
 
     def at(self, slot: int, row: int) -> None:
-        """Note on the board which row is being computed."""
-        self._board.work(self._place, self.round, slot, row)
+        """Note on the board which row is being computed, and since when its current part."""
+        self._check_process()
+        self._board.work(self._place, self.round, slot, row, time.monotonic())
 
     def take(self, timeout_s: float | None) -> None:
         """Take in one frame."""
@@ -78,7 +89,11 @@ class ProcessWorker(LaneWorker):
             self._lane_frame(frames.unpack_lane(frame))
         elif frame[0] == frames.LOAD:
             key, pickled, buffers = frames.unpack_load(frame)
+            if not beside:
+                raise ClusterError("this worker has no descriptor left for a job's data: its tasks leave files open")
             (descriptor,) = struct.unpack_from("i", beside[0][2])
+            os.set_inheritable(descriptor, False)
+            self._socket.send(frames.pack_short(frames.TAKEN))
             work = partial(shipping.open_packed, descriptor, pickled, buffers)
             self._shelf.put(key, work, drop=partial(os.close, descriptor))
         else:
@@ -101,6 +116,7 @@ class ProcessWorker(LaneWorker):
 
     def allocate(self, form: bytes) -> list[NumberArray] | None:
         """Return a block of shared memory for a large message."""
+        self._check_process()
         nbytes = trees.layout(form).nbytes
         if nbytes <= frames.INLINE:
             return None
@@ -117,12 +133,14 @@ class ProcessWorker(LaneWorker):
 
     def abandon(self) -> None:
         """Give back the block of a message that is not sent."""
+        self._check_process()
         if self._block != frames.NOWHERE:
             self._arena.give_back(self._block)
             self._block = frames.NOWHERE
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send a frame, with the message in it or with the place where it lies."""
+        self._check_process()
         block, self._block = self._block, frames.NOWHERE
         head = frames.pack_result(self.round, slot, row, seconds, form, block)
         if block != frames.NOWHERE:
@@ -134,4 +152,5 @@ class ProcessWorker(LaneWorker):
 
     def complain(self, error: str) -> None:
         """Send a traceback."""
+        self._check_process()
         self._socket.send(frames.pack_raised(self.round, error))
