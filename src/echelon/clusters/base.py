@@ -83,6 +83,21 @@ class Trouble:
 Report = Up | Down | Message | Trouble
 
 
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a worker is at, seen without its help.
+
+    at: the round, slot and row that it computes; None if it waits for work, or that is not known.
+    since: when it began with that row, by the cluster's clock.
+    stopped: whether the operating system has stopped it.
+    """
+
+    worker: int
+    at: tuple[int, int, int] | None
+    since: float | None
+    stopped: bool
+
+
 class RealTime:
     """The clock of clusters that have no other."""
 
@@ -91,6 +106,10 @@ class RealTime:
     def now(self) -> float:
         """Return the time, in seconds."""
         return time.monotonic()
+
+    def doing(self) -> list[Doing]:
+        """Return what is known of what workers are at: nothing."""
+        return []
 
 
 class Cluster(Protocol):
@@ -135,8 +154,11 @@ class Cluster(Protocol):
     def release(self, message: Message) -> None:
         """Give back the memory of a message."""
 
-    def kill(self, worker: int) -> None:
-        """Kill a worker, as an accident would; for tests."""
+    def doing(self) -> list[Doing]:
+        """Return what each worker that is up is at, as far as that is known; asks no worker."""
+
+    def kill(self, worker: int, reason: str = "killed") -> None:
+        """End a worker from outside at once; the `Down` that follows has this reason."""
 
     def wake(self) -> None:
         """End a `poll` that waits; from any thread."""
