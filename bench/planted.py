@@ -159,7 +159,7 @@ BUGS = [
         "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
         "self._enter(kept.number, kept.job, kept.state, store, kept.iteration)",
     ),
-    Bug("a round is left out of the record", DRIVER, "for seen, store in rounds:\n", "for seen, store in rounds[1:]:\n"),
+    Bug("a round is left out of the record", DRIVER, "seen, store in rounds:\n", "seen, store in rounds[1:]:\n"),
     Bug(
         "the alarm of a silent round is never set again", MACHINE,
         "            self.moved = False\n            return [self._timer(event.time)]",

@@ -67,7 +67,7 @@ def test_a_job_that_waits_for_the_stream_that_runs_it_is_told_so(cluster, wait):
         }
         job = sum_job(iterations=1)
         job.update = lambda state, total: waits[wait]()
-        with pytest.raises(ec.JobFailed, match="a job's own code can't (wait for|close) the stream that runs it"):
+        with pytest.raises(ec.JobFailed, match=r"a job's own code can't (wait for|close) the stream that runs it"):
             stream.submit(job).result(LIMIT_S)
         np.testing.assert_allclose(stream.submit(sum_job(iterations=1)).result(LIMIT_S), sum_result(iterations=1))
         kept.drop()

@@ -300,8 +300,8 @@ class VirtualCluster(Inside):
             case Slowdown(factor=factor):
                 worker.slow = factor
                 later(partial(setattr, worker, "slow", 1.0))
-            case Hang(length=length) if not worker.hung:
-                worker.hung = worker.stopped_by_system = True
+            case Hang(length=length, stopped=stopped) if not worker.hung:
+                worker.hung, worker.stopped_by_system = True, stopped
                 if length != float("inf"):
                     later(worker.go_on)
             case Endless() if worker.at_row is not None:

@@ -68,8 +68,8 @@ class Planned:
 
     A lane may be for a worker that is not there: its rows are given to others where they are needed. With `lend`,
     workers of recovered slots may help those that lag. Rows that `came` while another job was served need not come
-    again. `ahead` is what idle workers do. `silence` is how long a worker of this job normally takes from one message to
-    the next, if that is known. Workers that are left `out` get nothing to do in this round.
+    again. `ahead` is what idle workers do. `silence` is the longest that the master normally waits for a message of the
+    job, if that is known. Workers that are left `out` get nothing to do in this round.
     """
 
     time: float
@@ -138,7 +138,7 @@ class Alarm:
     """A timer that was set by `SetTimer` went off.
 
     heard: when each worker last sent a message of this round.
-    gap: the longest that a worker took from one message of it to the next, or from the start to its first.
+    gap: the longest that the master had to wait for one of them.
     """
 
     time: float

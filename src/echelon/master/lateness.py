@@ -2,7 +2,7 @@
 
 A worker is late when it owes rows and has said nothing for longer than
 
-    1.5 times the longest that a worker took from one message to the next,
+    1.5 times the longest that the master had to wait for a message
 
 in the rounds of this job before (what `Planned.silence` says) or in this one so far (what `Alarm.gap` says), whichever
 is longer, and never less than 0.02 s. The limit doubles each time that rows were given out again, so that a part which
@@ -31,7 +31,7 @@ _AGAIN = 0.5  # share of a round's age after which one of which nothing is known
 class Lateness:
     """Who is late in one round that began at `start`.
 
-    silence: how long a worker normally takes from one message to the next; None if that is not known.
+    silence: the longest that the master normally waits for a message; None if that is not known.
     due: when to look for the first time.
     """
 

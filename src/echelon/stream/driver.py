@@ -275,9 +275,8 @@ class Driver:
         self._liveness.opened(running, seen)
         self._observers.tell(Observer.opened, seen)
         out = () if workers is here else tuple(worker for worker in here if worker not in workers)
-        return events.Planned(
-            self.now(), round, plan, owners, plan.codes, job.lend, tuple(self._messages), ahead, store.times.silence, out
-        )
+        came, silence = tuple(self._messages), store.times.silence
+        return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, came, ahead, silence, out)
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what idle workers may do for the next job; None if it can't be begun."""

@@ -5,16 +5,16 @@ A look asks the cluster what each worker is at (`Cluster.doing`), which no worke
 - that the operating system has stopped, in two looks at least a second apart;
 - that has been at one row for longer than `part_timeout_s`, by default a hundred times the median task of the job and
   never less than a minute (if no task of it has come yet, there is no limit);
-- that has been at a row of a job which was cancelled or failed for longer than max(1 s, ten times the median task) since
-  that (ten seconds if no task has come), so that the next job can begin; the same for rows of any round that is over,
-  if no worker is left that is free.
+- that is still at a row of a job max(1 s, ten times the median task) after the job was cancelled or failed (ten seconds
+  if no task has come), so that the next job can begin; the same for rows of any round that is over, if no worker is
+  free for the one that is open.
 
-A successor takes the place of a worker that is killed, and the master gives out its rows. A worker that computes without
-ever letting go of the interpreter's lock is at a row like any other.
+A successor takes the place of a worker that is killed, and the master gives out its rows. A worker that computes
+without ever letting go of the interpreter's lock is at a row like any other.
 
 Looks are a second apart, or a tenth of what the open round has taken, if that is longer; without a round they go on
-until no worker is at a row. Besides, before a round is planned: a worker that is still at a row of the last round but one
-is left out of it, and gets nothing until a look finds it elsewhere or it sends a message.
+until no worker is at a row. Another one may come before a round is planned: a worker that is still at a row of the last
+round but one is left out of it, and gets nothing until a look finds it elsewhere or it sends a message.
 """
 
 import logging
@@ -50,7 +50,7 @@ class Liveness:
         self._seen: RoundSeen | None = None  # the open round
         self._name, self._opened, self._round = "", 0.0, 0
         self._looked = -math.inf
-        self._dropped: dict[int, tuple[float, float]] = {}  # when rounds of dropped jobs ended, and how long they may take
+        self._dropped: dict[int, tuple[float, float]] = {}  # when rounds of dropped jobs ended, and the grace they have
         self._stopped: dict[int, float] = {}  # when workers were first seen stopped
         self._quiet: set[int] = set()  # workers that sent nothing in the last round
         self._behind: set[int] = set()  # workers that are at a row of an earlier round

@@ -1,4 +1,4 @@
-"""How long the tasks of a job take, and how long its workers are normally silent: what late and hung are measured by."""
+"""How long the tasks of a job take and its workers are normally silent: what late and hung are measured by."""
 
 from collections import deque
 from statistics import median
@@ -12,12 +12,18 @@ _ROUNDS = 15  # whose medians are remembered
 
 
 def heard(seen: "RoundSeen") -> tuple[dict[int, float], float]:
-    """Return when each worker last sent a message of a round, and the longest it took any from one to the next."""
+    """Return when each worker last sent a message of a round, and the longest that the master had to wait for one.
+
+    That is what its task took, and for the first message of a lane also what it took to get there.
+    """
+    lanes = zip(seen.workers, seen.lanes(), strict=True)
+    firsts = {(owner, lane[0].slot, lane[0].row) for owner, lane in lanes if lane}
     last: dict[int, float] = {}
     gap, start = 0.0, seen.start
-    for message in seen.messages:
-        worker, time = message.worker, message.time
-        gap = max(gap, time - last.get(worker, start))
+    for worker, _, slot, row, time, seconds, _, _ in seen.messages:
+        # what was given out later than the start says nothing of the way
+        waited = time - start if worker not in last and (worker, slot, row) in firsts else seconds
+        gap = max(gap, waited)
         last[worker] = time
     return last, gap
 
@@ -25,7 +31,7 @@ def heard(seen: "RoundSeen") -> tuple[dict[int, float], float]:
 class TaskTimes:
     """What the rounds of one job showed.
 
-    silence: the longest that a worker took from one message to the next, of late: it fades by a fifth per round.
+    silence: the longest that the master had to wait for a message, of late: it fades by a fifth per round.
 
     >>> times = TaskTimes()
     >>> times.silence, times.median(None)

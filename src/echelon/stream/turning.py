@@ -58,8 +58,8 @@ class Turning:
         """
         if self.mine and not until():
             raise ClusterError(
-                "a job's own code can't wait for the stream that runs it: the stream waits for that code; submit the job "
-                "and take its result elsewhere"
+                "a job's own code can't wait for the stream that runs it, which waits for this code; take the result "
+                "outside of it"
             )
         if self._thread is not None:
             return timeout_s
