@@ -20,7 +20,7 @@ class Hang:
     """A worker stops for a while, as by SIGSTOP: it takes no orders and sends nothing, then goes on where it was.
 
     length: how long; infinite for one that never goes on.
-    stopped: whether the operating system says that it is stopped; else it seems to compute.
+    stopped: whether the operating system says that it is stopped; else it seems to compute, if it does.
     """
 
     time: float

@@ -300,7 +300,7 @@ class VirtualCluster(Inside):
             case Slowdown(factor=factor):
                 worker.slow = factor
                 later(partial(setattr, worker, "slow", 1.0))
-            case Hang(length=length, stopped=stopped) if not worker.hung:
+            case Hang(length=length, stopped=stopped) if not worker.hung and (stopped or worker.task is not None):
                 worker.hung, worker.stopped_by_system = True, stopped
                 if length != float("inf"):
                     later(worker.go_on)
@@ -308,7 +308,7 @@ class VirtualCluster(Inside):
                 self.endless.add(worker.at_row)
                 for other in self._numbers.values():
                     other.get_stuck()
-            case Raise() if worker.task is not None:
+            case Raise() if worker.task is not None and not worker.hung:
                 self.report(worker, "raised on purpose")
                 worker.forget()
             case Crash(notice=notice, restart=restart):

@@ -244,7 +244,8 @@ class Collection:
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
         """Give each task to the living worker with the least to do, and not to one that holds it already.
 
-        With `afresh` a worker may get what it holds once more where no other is left: its message may be lost.
+        With `afresh` a worker may get what it holds once more where no other is left: its message may be lost. Then the
+        one that got it least often is asked, so that one which never answers is not asked for ever.
         """
         workers = list(alive)
         load = {worker: sum(task.cost for task in self.pending.get(worker, {}).values()) for worker in workers}
@@ -253,7 +254,8 @@ class Collection:
             free = [w for w in workers if (task.slot, task.row) not in self.pending.get(w, ())]
             if not free and not afresh:
                 continue
-            chosen = min(free or workers, key=lambda worker: (load[worker], worker))
+            asked = Counter([] if free else [holder for holder, _ in self.given.get((task.slot, task.row), ())])
+            chosen = min(free or workers, key=lambda worker: (asked[worker], load[worker], worker))
             load[chosen] += task.cost
             extra.setdefault(chosen, []).append(task)
         return [self.give(worker, extra[worker]) for worker in extra]

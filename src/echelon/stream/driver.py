@@ -71,7 +71,7 @@ class Driver:
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
-        self._liveness = Liveness(cluster, self._origin, part_timeout_s)
+        self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
         self._finished_rounds: list[tuple[RoundSeen, Store]] = []
 
     def now(self) -> float:
@@ -148,6 +148,7 @@ class Driver:
                     self.tell(events.Failed(now, round, f"on worker {worker}:\n{error}"))
             case Up(worker=worker, place=place):
                 self.places[worker] = place
+                self._liveness.joined(now)
                 self._observers.tell(Observer.worker_up, now, worker, place)
                 self.tell(events.Joined(now, worker))
             case Down(worker=worker, place=place, reason=reason, at=at):

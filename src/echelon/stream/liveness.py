@@ -4,7 +4,7 @@ A look asks the cluster what each worker is at (`Cluster.doing`), which no worke
 
 - that the operating system has stopped, in two looks at least a second apart;
 - that has been at one row for longer than `part_timeout_s`, by default a hundred times the median task of the job and
-  never less than a minute (if no task of it has come yet, there is no limit);
+  never less than a minute (a day, if no task of it has come back yet);
 - that is still at a row of a job max(1 s, ten times the median task) after the job was cancelled or failed (ten seconds
   if no task has come), so that the next job can begin; the same for rows of any round that is over, if no worker is
   free for the one that is open.
@@ -19,7 +19,7 @@ round but one is left out of it, and gets nothing until a look finds it elsewher
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from echelon.clusters import Cluster, Doing
 from echelon.errors import ClusterError
@@ -32,7 +32,7 @@ log = logging.getLogger("echelon.stream")
 APART_S = 1.0  # between two looks, and how long a worker must be stopped
 SHARE = 0.1  # of an open round's time between two looks, if that is longer
 AGAIN_S = 0.02  # between two looks before rounds are planned
-MEDIANS, LEAST_S = 100.0, 60.0  # what a part may take by default
+MEDIANS, LEAST_S, FIRST_S = 100.0, 60.0, 86_400.0  # what a task may take by default
 GRACE_MEDIANS, GRACE_LEAST_S, GRACE_FIRST_S = 10.0, 1.0, 10.0  # the same, after its job was dropped
 
 
@@ -40,11 +40,12 @@ class Liveness:
     """Looks after the workers of a cluster. Times are the driver's, `origin` after the cluster's.
 
     timeout_s: what a part may take; None for the default.
+    workers: those that are up; they change under it.
     due: when to look next.
     """
 
-    def __init__(self, cluster: Cluster, origin: float, timeout_s: float | None) -> None:
-        self._cluster, self._origin, self._timeout_s = cluster, origin, timeout_s
+    def __init__(self, cluster: Cluster, origin: float, workers: Collection[int], timeout_s: float | None) -> None:
+        self._cluster, self._origin, self._workers, self._timeout_s = cluster, origin, workers, timeout_s
         self.due = math.inf
         self._times = TaskTimes()
         self._seen: RoundSeen | None = None  # the open round
@@ -63,6 +64,11 @@ class Liveness:
         self._seen, self._times, self._name = seen, running.store.times, running.name
         self._opened, self._round = seen.start, seen.round
         self.due = min(self.due, seen.start + APART_S)
+
+    def joined(self, now: float) -> None:
+        """A worker came up."""
+        if self._seen is not None:
+            self.due = min(self.due, now + APART_S)
 
     def ended(self) -> None:
         """The open round is over."""
@@ -110,7 +116,7 @@ class Liveness:
         at = {one.at[0] for one in doing if one.at is not None}
         self._dropped = {round: ended for round, ended in self._dropped.items() if round in at}
         busy = self._seen is not None or at or self._stopped
-        self.due = now + max(APART_S, SHARE * (now - self._opened)) if doing and busy else math.inf
+        self.due = now + max(APART_S, SHARE * (now - self._opened)) if self._workers and busy else math.inf
         self.due = min([self.due, *(first + APART_S for first in self._stopped.values() if first + APART_S > now)])
 
     def _note(self, now: float, doing: Iterable[Doing], last: int) -> None:
@@ -144,7 +150,7 @@ class Liveness:
             return self._timeout_s
         # of the next job nothing is known yet
         median = None if is_ahead(at[1]) and at[0] == self._round else self._times.median(self._seen)
-        return math.inf if median is None else max(LEAST_S, MEDIANS * median)
+        return FIRST_S if median is None else max(LEAST_S, MEDIANS * median)
 
     def _grace(self) -> float:
         median = self._times.median(self._seen)
