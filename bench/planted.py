@@ -159,7 +159,7 @@ BUGS = [
         "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
         "self._enter(kept.number, kept.job, kept.state, store, kept.iteration)",
     ),
-    Bug("a round is left out of the record", DRIVER, "for seen in rounds:\n", "for seen in rounds[1:]:\n"),
+    Bug("a round is left out of the record", DRIVER, "seen, store in rounds:\n", "seen, store in rounds[1:]:\n"),
     Bug(
         "the alarm of a silent round is never set again", MACHINE,
         "            self.moved = False\n            return [self._timer(event.time)]",
@@ -168,7 +168,7 @@ BUGS = [
     Bug("a worker that joins gets no work", MACHINE, "if len(self.workers) > 1:\n", "if self.workers:\n"),
     Bug(
         "a full journal fails the job as if its code had raised", DRIVER,
-        "        except JournalError:\n            raise\n", "",
+        "FATAL = JournalError, MasterKilled", "FATAL = (MasterKilled,)",
     ),
     Bug(
         "a block that is free may be given back", MEMORY,

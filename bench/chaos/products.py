@@ -4,7 +4,7 @@ import numpy as np
 
 from bench.chaos.watch import WatchedCluster
 from bench.chaos.world import faults
-from echelon.clusters.faults import Faults, Raise
+from echelon.clusters.faults import Endless, Faults, Raise
 from echelon.clusters.pace import Pace
 from echelon.delays import Exponential
 from echelon.products import MatmulStream
@@ -40,7 +40,7 @@ def run_products(seed: int) -> None:
     ]
     cluster = WatchedCluster(paces=paces, faults=trouble)
     pairs = [(rng.standard_normal((4, 3)), rng.standard_normal((3, 5))) for _ in range(int(rng.integers(1, 7)))]
-    with MatmulStream(cluster, scheme, patience_s=2.0, progress=False) as stream:
+    with MatmulStream(cluster, scheme, patience_s=rng.choice([2.0, None]), progress=False) as stream:
         found = list(stream.products(pairs, ahead=int(rng.integers(1, 5))))
         stream._stream.pass_time(lambda: not stream._stream._out.outstanding(), None)
         assert not cluster.lent, f"memory of {len(cluster.lent)} messages was not given back"
@@ -50,7 +50,7 @@ def run_products(seed: int) -> None:
 
 
 def _without_raises(drawn: Faults) -> Faults:
-    kept = tuple(incident for incident in drawn.incidents if not isinstance(incident, Raise))
+    kept = tuple(incident for incident in drawn.incidents if not isinstance(incident, Raise | Endless))
     return Faults(
         drawn.rng, drawn.lose / 4, drawn.repeat, drawn.delay, drawn.late, drawn.start, drawn.stillborn, drawn.loading,
         kept,

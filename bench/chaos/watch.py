@@ -115,7 +115,7 @@ class Rows:
 class WatchedStream(Stream):
     """A stream whose master is watched."""
 
-    def _decider(self, patience_s: float) -> Callable[[Event], list[Action]]:
+    def _decider(self, patience_s: float | None) -> Callable[[Event], list[Action]]:
         watcher, self.rows = Watcher(Master(patience=patience_s)), Rows()
 
         def handle(event: Event) -> list[Action]:

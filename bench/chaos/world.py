@@ -1,5 +1,6 @@
 """What a schedule consists of, drawn from its seed: workers, jobs with their serial results, what the user does."""
 
+import math
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from echelon.clusters.faults import Crash, Faults, Hang, Incident, MasterCrash, Partition, Raise, Slowdown
+from echelon.clusters.faults import Crash, Endless, Faults, Hang, Incident, MasterCrash, Partition, Raise, Slowdown
 from echelon.jobs import BlockJob, IterativeJob, LinearJob, SumJob
 from echelon.schemes import (
     CodedPlan,
@@ -83,7 +84,7 @@ def drawn(seed: int) -> World:
         links=rng.uniform(0, 0.3, places).tolist(),
         jobs=[Planned(job, at, states) for (job, states), at in zip(jobs, arrivals, strict=True)],
         options={
-            "redundancy": redundancy, "seed": SEED, "patience_s": 2.0,
+            "redundancy": redundancy, "seed": SEED, "patience_s": 2.0 if rng.random() < 0.5 else None,
             "overlap": bool(rng.random() < 0.5), "adapt": bool(rng.random() < 0.5),
             "split": str(rng.choice(["theorem2", "uniform"])),
         },
@@ -181,6 +182,9 @@ def faults(rng: Generator, *, places: int, horizon: float, crashes: bool) -> Fau
     incidents += [Slowdown(when(), where(), length(6.0), float(rng.uniform(2, 20))) for _ in range(some[2])]
     incidents += [Raise(when(), where()) for _ in range(some[3])]
     incidents += [Hang(when(), where(), length(4.0)) for _ in range(some[4])]
+    for _ in range(int(rng.integers(0, 3))):  # those that never end
+        incidents.append(Hang(when(), where(), math.inf, bool(rng.random() < 0.5)))
+    incidents += [Endless(when(), where()) for _ in range(int(rng.integers(0, 2)))]
     if crashes:
         incidents += [MasterCrash(when(), int(rng.integers(40))) for _ in range(some[5])]
     quiet = rng.random(6) < 0.4

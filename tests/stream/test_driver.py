@@ -48,6 +48,9 @@ class Echo:
     def wake(self):
         pass
 
+    def doing(self):
+        return []
+
     def assign(self, worker, round, tasks):
         for task in tasks:
             self.reports.append(Message(worker, round, task.slot, task.row, 1e-3, self.form, self.segments))

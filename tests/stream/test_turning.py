@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.clusters import ThreadCluster, VirtualCluster
+from echelon.clusters import VirtualCluster
 from echelon.errors import ClusterError
+from echelon.jobs import LinearJob
 from tests.stream.jobs import sum_job, sum_result
 
 LIMIT_S = 60.0
@@ -17,17 +18,90 @@ def leaving(state, total):
     raise SystemExit(3)
 
 
-def test_a_program_that_wants_to_leave_in_its_update_leaves_no_worker():
-    cluster = ThreadCluster(2)
-    stream = ec.Stream(cluster, progress=False)
+def interrupted(state, total):
+    raise KeyboardInterrupt
+
+
+class Leaving(LinearJob):
+    """A job that exits when it is asked for what its parts are computed from."""
+
+    def __init__(self):
+        super().__init__(matrix=np.eye(2), parts=2, state=np.ones(2), update=leaving, iterations=1)
+
+    def request(self, state):
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("cluster", ["threads", "virtual"])
+def test_an_update_that_exits_fails_its_job_and_not_the_stream(cluster):
+    with ec.Stream(cluster, workers=2, progress=False) as stream:
+        job = sum_job()
+        job.update = leaving
+        failed, next_one = stream.submit(job), stream.submit(sum_job())
+        with pytest.raises(ec.JobFailed, match="SystemExit: 3"):
+            failed.result(LIMIT_S)
+        np.testing.assert_allclose(next_one.result(LIMIT_S), sum_result())
+
+
+@pytest.mark.parametrize("cluster", ["threads", "virtual"])
+def test_a_job_whose_request_exits_fails_alone_also_if_it_is_begun_ahead(cluster):
+    with ec.Stream(cluster, workers=2, overlap=True, progress=False) as stream:
+        handles = [stream.submit(job) for job in (sum_job(1), Leaving(), sum_job(2))]
+        with pytest.raises(ec.JobFailed, match="SystemExit: 3"):
+            handles[1].result(LIMIT_S)
+        for seed, handle in ((1, handles[0]), (2, handles[2])):
+            np.testing.assert_allclose(handle.result(LIMIT_S), sum_result(seed))
+
+
+@pytest.mark.parametrize("cluster", ["threads", "virtual"])
+@pytest.mark.parametrize("wait", ["a result", "a kept job", "deliveries", "close"])
+def test_a_job_that_waits_for_the_stream_that_runs_it_is_told_so(cluster, wait):
+    """It would wait for ever: the stream goes on when the job's code has returned."""
+    with ec.Stream(cluster, workers=2, progress=False) as stream:
+        kept = stream.keep(sum_job(iterations=1))
+        waits = {
+            "a result": lambda: stream.submit(sum_job(iterations=1)).result(),
+            "a kept job": lambda: kept.run(np.ones(4)),
+            "deliveries": lambda: next(stream.deliveries()),
+            "close": stream.close,
+        }
+        job = sum_job(iterations=1)
+        job.update = lambda state, total: waits[wait]()
+        with pytest.raises(ec.JobFailed, match=r"a job's own code can't (wait for|close) the stream that runs it"):
+            stream.submit(job).result(LIMIT_S)
+        np.testing.assert_allclose(stream.submit(sum_job(iterations=1)).result(LIMIT_S), sum_result(iterations=1))
+        kept.drop()
+
+
+def test_a_job_may_submit_to_its_own_stream_and_ask_for_what_is_there():
+    handles = []
+    with ec.Stream("threads", workers=2, progress=False) as stream:
+        first = stream.submit(sum_job())
+        first.result(LIMIT_S)
+
+        def asking(state, total):
+            handles.append(stream.submit(sum_job(2)))
+            return first.result()
+
+        job = sum_job(iterations=1)
+        job.update = asking
+        np.testing.assert_allclose(stream.submit(job).result(LIMIT_S), sum_result())
+        np.testing.assert_allclose(handles[0].result(LIMIT_S), sum_result(2))
+
+
+def test_ctrl_c_in_virtual_time_reaches_the_program():
+    """The thread that waits drives: what it is sent is its own."""
+    stream = ec.Stream("virtual", workers=2, progress=False)
     job = sum_job()
-    job.update = leaving
-    with pytest.raises(ClusterError, match="the stream broke down"):
-        stream.submit(job).result(LIMIT_S)
-    stream._turning._thread.join(LIMIT_S)
-    assert cluster._closed
-    with pytest.raises(ClusterError, match="the stream broke down"):
-        stream.close()
+    job.update = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        stream.submit(job).result()
+    stream.close(wait=False)
+
+
+def test_a_patience_of_years_is_allowed():
+    with ec.Stream("processes", workers=1, patience_s=3e7, progress=False) as stream:
+        np.testing.assert_allclose(stream.submit(sum_job()).result(LIMIT_S), sum_result())
 
 
 def test_a_closed_stream_may_be_closed_again_from_any_thread():

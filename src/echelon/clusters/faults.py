@@ -17,11 +17,16 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """A worker stops for a while, as by SIGSTOP: it takes no orders and sends nothing, then goes on where it was."""
+    """A worker stops for a while, as by SIGSTOP: it takes no orders and sends nothing, then goes on where it was.
+
+    length: how long; infinite for one that never goes on.
+    stopped: whether the operating system says that it is stopped; else it seems to compute, if it does.
+    """
 
     time: float
     place: int
     length: float
+    stopped: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,14 @@ class Raise:
 
 
 @dataclass(frozen=True, slots=True)
+class Endless:
+    """The row that a worker is computing, if there is one, never returns: not there, and nowhere else in this round."""
+
+    time: float
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class MasterCrash:
     """The master's program is killed when it has called the cluster `calls` more times: between any two actions."""
 
@@ -60,7 +73,7 @@ class MasterCrash:
     calls: int
 
 
-Incident = Crash | Hang | Partition | Slowdown | Raise | MasterCrash
+Incident = Crash | Hang | Partition | Slowdown | Raise | Endless | MasterCrash
 
 
 class MasterKilled(BaseException):

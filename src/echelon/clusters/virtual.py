@@ -18,8 +18,19 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.clusters import shipping
-from echelon.clusters.base import Down, Message, Report, Trouble, Up
-from echelon.clusters.faults import Crash, Faults, Hang, Incident, MasterCrash, MasterKilled, Partition, Raise, Slowdown
+from echelon.clusters.base import Doing, Down, Message, Report, Trouble, Up
+from echelon.clusters.faults import (
+    Crash,
+    Endless,
+    Faults,
+    Hang,
+    Incident,
+    MasterCrash,
+    MasterKilled,
+    Partition,
+    Raise,
+    Slowdown,
+)
 from echelon.clusters.inside import Inside
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.places import Places
@@ -77,7 +88,8 @@ class VirtualCluster(Inside):
         self._numbers: dict[int, VirtualWorker] = {}
         self._start = 0.0  # of the round whose state was broadcast
         self._open = self._purged = 0  # the last round that has tasks, and the last that was purged
-        self._killed: deque[int] = deque()  # from any thread
+        self._killed: deque[tuple[int, str]] = deque()  # from any thread
+        self.endless: set[tuple[int, int, int]] = set()  # rows that never return
         self._doom: int | None = None  # calls until the master dies
         for place in range(self.workers):
             self._spawn(place)
@@ -111,9 +123,10 @@ class VirtualCluster(Inside):
         if timeout_s:
             end = max(end, nextafter(self.time, end + 1))  # time passes, however short it is
         while self._killed:
-            known = self._numbers.get(self._killed.popleft())
+            number, reason = self._killed.popleft()
+            known = self._numbers.get(number)
             if known is not None:
-                self.die(known)
+                self.die(known, reason)
         while not self._reports and not self._bell.is_set():
             if self._heap and self._heap[0][0] <= end:
                 self.time, _, happen = heappop(self._heap)
@@ -243,14 +256,23 @@ class VirtualCluster(Inside):
         if self._numbers.pop(worker.number, None) is not None:
             self._reports.append(Down(worker.number, worker.place, reason, at))
 
-    def die(self, worker: VirtualWorker) -> None:
+    def die(self, worker: VirtualWorker, reason: str = "killed") -> None:
         """Kill a worker now."""
         if worker.alive:
-            self._lose(worker, "killed", worker.die())
+            self._lose(worker, reason, worker.die())
 
-    def kill(self, worker: int) -> None:
-        """Kill a worker, as an accident would; for tests."""
-        self._killed.append(worker)
+    def doing(self) -> list[Doing]:
+        """Return what each worker is at that is up and within reach."""
+        self._called()
+        return [
+            Doing(worker.number, worker.at_row, None if worker.task is None else worker.began, worker.stopped_by_system)
+            for worker in self._numbers.values()
+            if worker.alive and not worker.cut
+        ]
+
+    def kill(self, worker: int, reason: str = "killed") -> None:
+        """End a worker; from any thread."""
+        self._killed.append((worker, reason))
         self.wake()
 
     def loading(self, worker: VirtualWorker) -> bool:
@@ -278,10 +300,15 @@ class VirtualCluster(Inside):
             case Slowdown(factor=factor):
                 worker.slow = factor
                 later(partial(setattr, worker, "slow", 1.0))
-            case Hang() if not worker.hung:
-                worker.hung = True
-                later(worker.go_on)
-            case Raise() if worker.task is not None:
+            case Hang(length=length, stopped=stopped) if not worker.hung and (stopped or worker.task is not None):
+                worker.hung, worker.stopped_by_system = True, stopped
+                if length != float("inf"):
+                    later(worker.go_on)
+            case Endless() if worker.at_row is not None:
+                self.endless.add(worker.at_row)
+                for other in self._numbers.values():
+                    other.get_stuck()
+            case Raise() if worker.task is not None and not worker.hung:
                 self.report(worker, "raised on purpose")
                 worker.forget()
             case Crash(notice=notice, restart=restart):

@@ -19,8 +19,9 @@ Order = tuple[int, float, int, tuple[Work, Any], tuple[Task, ...]]  # round, sta
 class VirtualWorker(LaneWorker):
     """A worker whose lane is computed row by row, each when it is due.
 
-    up, alive, cut, hung: whether it has come up, was not killed, is out of reach, is paused.
-    task: the current one, which took `seconds`.
+    up, alive, cut, hung: whether it has come up, was not killed, is out of reach, takes no notice of anything.
+    stopped_by_system: whether it hangs because it was stopped, and not because its task never returns.
+    task: the current one, which `began` some time ago and took `seconds`.
     """
 
     keeps = True
@@ -28,11 +29,11 @@ class VirtualWorker(LaneWorker):
     def __init__(self, cluster: "VirtualCluster", number: int, place: int, pace: Pace) -> None:
         super().__init__(pace)
         self._cluster, self.number, self.place, self._drawn = cluster, number, place, pace
-        self.up = self.cut = self.hung = False
+        self.up = self.cut = self.hung = self.stopped_by_system = False
         self.alive = True
         self.slow = 1.0
         self.task: Given | None = None
-        self.seconds = 0.0
+        self.seconds = self.began = 0.0
         self._over = 0
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self._known: set[int] = set()  # keys of work that it loaded
@@ -58,7 +59,10 @@ class VirtualWorker(LaneWorker):
         return self.alive and not self.hung
 
     def go_on(self) -> None:
-        """Go on after a halt."""
+        """Go on after a halt, unless its task never returns."""
+        self.stopped_by_system = False
+        if self.at_row in self._cluster.endless:
+            return
         self.hung = False
         waiting, self._waiting = self._waiting, []
         for happen in waiting:
@@ -106,9 +110,20 @@ class VirtualWorker(LaneWorker):
     def die(self) -> tuple[int, int, int] | None:
         """Stop for good; return what it was computing."""
         self.alive = False
-        task = self.task
+        at = self.at_row
         self._halt()
-        return None if task is None else (self.round, task.slot, task.row)
+        return at
+
+    @property
+    def at_row(self) -> tuple[int, int, int] | None:
+        """The round, slot and row that it is computing."""
+        return None if self.task is None else (self.round, self.task.slot, self.task.row)
+
+    def get_stuck(self) -> None:
+        """Hang from now on, if the current task is one that never returns."""
+        if self.at_row in self._cluster.endless and not self.hung:
+            self.hung = True
+            self._turn += 1
 
     def _halt(self) -> None:
         self.task = None
@@ -118,7 +133,10 @@ class VirtualWorker(LaneWorker):
         """Begin the next task, unless one is under way."""
         if self.task is None:
             self.task = self.next_task()
-            if self.task is not None:
+            self.began = self._cluster.time
+            if self._cluster.endless:
+                self.get_stuck()
+            if self.task is not None and not self.hung:
                 due, self.seconds = self._drawn.due(self.task.cost, given=self.task.at, slower=self.slow)
                 self._cluster.at(due, partial(self._computed, self._turn))
 

@@ -11,6 +11,7 @@ from echelon.plan import Plan, Task
 from echelon.schemes.coded_plan import lane_tasks
 
 KILLS = 20  # workers that one row may kill before its job is given up
+OVERRUNS = 3  # workers on which one row may take too long
 
 
 class Collection:
@@ -20,6 +21,7 @@ class Collection:
     came: rows that were there before. ready: which slots have enough rows.
     sent: how many parts a worker's messages took, and when the last of them came.
     given: the worker and the cost of a row, each time that it was given out.
+    fresh: workers that had nothing to do and got something, since that was last looked at.
     """
 
     def __init__(
@@ -37,7 +39,9 @@ class Collection:
         # lanes as they stand: what a worker still has to send, in order
         self.pending: dict[int, dict[Row, Task]] = {}
         self.given: dict[Row, list[tuple[int, float]]] = {}
+        self.fresh: set[int] = set()
         self.kills: Counter[Row] = Counter()
+        self.overruns: Counter[Row] = Counter()
         self.pool: deque[tuple[Task, ...]] = deque(() if plan.pool is None else plan.pool.batches)
         self.busy: Counter[int] = Counter()  # messages that a worker still has to send, needed or not
         self.ready = [False] * len(plan.slots)
@@ -59,6 +63,8 @@ class Collection:
         listed = tuple(tasks)
         lane, given = self.pending.setdefault(worker, {}), self.given
         self.busy[worker] += len(listed)
+        if not lane:
+            self.fresh.add(worker)
         for task in listed:
             at = task.slot, task.row
             lane[at] = task
@@ -139,13 +145,24 @@ class Collection:
             self.busy[worker] = min(self.busy[worker], len(left))
         return working
 
-    def lose(self, worker: int, at: tuple[int, int, int] | None) -> bool:
-        """Forget a worker's lane; return whether the row that it computed has now killed too many workers."""
+    def lose(self, worker: int, at: tuple[int, int, int] | None, *, overran: bool = False) -> str:
+        """Forget a worker's lane; return why the row that it computed is given up, if it is."""
         self.pending.pop(worker, None)
         if at is None or at[0] != self.round or at[1:] in self.received:
-            return False
-        self.kills[at[1:]] += 1
-        return self.kills[at[1:]] >= KILLS
+            return ""
+        _, slot, row = at
+        if not self.knows(slot, row):
+            return ""  # of the next job
+        counter, most = (self.overruns, OVERRUNS) if overran else (self.kills, KILLS)
+        counter[slot, row] += 1
+        if counter[slot, row] < most:
+            return ""
+        if overran:
+            return (
+                f"row {row} of slot {slot} took too long on {most} workers, which were killed; it is given up. If its "
+                "parts just need that long, raise the stream's part_timeout_s"
+            )
+        return f"row {row} of slot {slot} was the work of {most} workers when they died; it is given up"
 
     def orphans(self, alive: Iterable[int]) -> list[Task]:
         """Return the tasks that must be given out so that every slot can be recovered from what is on its way."""
@@ -227,7 +244,8 @@ class Collection:
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
         """Give each task to the living worker with the least to do, and not to one that holds it already.
 
-        With `afresh` a worker may get what it holds once more where no other is left: its message may be lost.
+        With `afresh` a worker may get what it holds once more where no other is left: its message may be lost. Then the
+        one that got it least often is asked, so that one which never answers is not asked for ever.
         """
         workers = list(alive)
         load = {worker: sum(task.cost for task in self.pending.get(worker, {}).values()) for worker in workers}
@@ -236,7 +254,8 @@ class Collection:
             free = [w for w in workers if (task.slot, task.row) not in self.pending.get(w, ())]
             if not free and not afresh:
                 continue
-            chosen = min(free or workers, key=lambda worker: (load[worker], worker))
+            asked = Counter([] if free else [holder for holder, _ in self.given.get((task.slot, task.row), ())])
+            chosen = min(free or workers, key=lambda worker: (asked[worker], load[worker], worker))
             load[chosen] += task.cost
             extra.setdefault(chosen, []).append(task)
         return [self.give(worker, extra[worker]) for worker in extra]

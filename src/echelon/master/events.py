@@ -3,7 +3,8 @@
 A worker's number is never used again: one that comes back after a loss joins under a new number.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from echelon.codes import Code
@@ -36,11 +37,15 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known."""
+    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known.
+
+    overran: whether it was killed because it computed that row for too long.
+    """
 
     time: float
     worker: int
     at: tuple[int, int, int] | None = None
+    overran: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,8 @@ class Planned:
 
     A lane may be for a worker that is not there: its rows are given to others where they are needed. With `lend`,
     workers of recovered slots may help those that lag. Rows that `came` while another job was served need not come
-    again. `ahead` is what idle workers do.
+    again. `ahead` is what idle workers do. `silence` is the longest that the master normally waits for a message of the
+    job, if that is known. Workers that are left `out` get nothing to do in this round.
     """
 
     time: float
@@ -74,6 +80,8 @@ class Planned:
     lend: bool = False
     came: tuple[tuple[int, int], ...] = ()
     ahead: PlannedAhead | None = None
+    silence: float | None = None
+    out: tuple[int, ...] = ()
 
 
 class Received(NamedTuple):
@@ -127,11 +135,17 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A timer that was set by `SetTimer` went off."""
+    """A timer that was set by `SetTimer` went off.
+
+    heard: when each worker last sent a message of this round.
+    gap: the longest that the master had to wait for one of them.
+    """
 
     time: float
     round: int
     attempt: int
+    heard: Mapping[int, float] = field(default_factory=dict)
+    gap: float = 0.0
 
 
 Event = (

@@ -31,7 +31,7 @@ from echelon.master.actions import (
     Update,
 )
 from echelon.master.ahead import Ahead
-from echelon.master.collection import KILLS, Collection
+from echelon.master.collection import Collection
 from echelon.master.events import (
     Alarm,
     Cancelled,
@@ -46,6 +46,7 @@ from echelon.master.events import (
     Submitted,
     Updated,
 )
+from echelon.master.lateness import Lateness
 from echelon.master.lending import lend
 from echelon.plan import AHEAD, is_ahead
 
@@ -63,7 +64,8 @@ class Master:
     """Queue, rounds, purge, loss: see the module's picture.
 
     `patience` is how long a round may go on without a single new message before the rows that it still needs are given
-    out again; it doubles each time within a round, up to 64 times the first.
+    out again; it doubles each time within a round, up to 64 times the first. With None the master learns how long
+    silence is normal, and what late workers owe is given to others, too (`lateness` has the rule).
 
     >>> master = Master(patience=10.0)
     >>> master.handle(Joined(0.0, 7))
@@ -72,14 +74,17 @@ class Master:
     [Replan(job=0, round=1, workers=(7,), following=None)]
     """
 
-    def __init__(self, *, patience: float) -> None:
-        self.patience = checks.number("patience", patience, above=0)
+    def __init__(self, *, patience: float | None) -> None:
+        self.patience = None if patience is None else checks.number("patience", patience, above=0)
         self.phase = Phase.IDLE
         self.queue: deque[int] = deque()
         self.workers: dict[int, None] = {}
         self.job: int | None = None
         self.round = 0
         self.collection: Collection | None = None
+        self.lateness = Lateness(0.0, None)
+        self.out: set[int] = set()  # workers that get nothing in this round
+        self.late: set[int] = set()  # workers whose rows others were given, too; they get no more meanwhile
         self.attempt = 0
         self.moved = False  # whether a message came since the timer was set
         self.ripening = False  # whether the timer is set for the end of the round
@@ -116,7 +121,7 @@ class Master:
             return [*self._all_hands(), *actions]
         if any(isinstance(action, Recover) for action in actions):
             return actions  # the round may be over
-        asked = {event.worker} & self.workers.keys() if isinstance(event, Received) else self.workers
+        asked = {event.worker} & self.workers.keys() if isinstance(event, Received) else self._hands()
         return [*actions, *ahead.give(worker for worker in asked if collection.busy[worker] <= 0)]
 
     def _all_hands(self) -> list[Action]:
@@ -195,6 +200,8 @@ class Master:
             self.ahead = Ahead(event.round, event.ahead)
         self.lend = event.lend
         self.attempt, self.moved, self.ripening = 0, False, False
+        self.lateness = Lateness(event.time, event.silence)
+        self.out, self.late = set(event.out), set()
         recover = [
             Recover(event.round, slot, tuple(collection.trackers[slot].received))
             for slot, ready in enumerate(collection.ready)
@@ -209,10 +216,13 @@ class Master:
             ]
             if not self.workers.keys() >= set(event.workers):  # some were lost while the plan was made
                 actions += self._mend(collection)
-            actions += collection.pull(self.workers)
+            actions += collection.pull(self._hands())
+            collection.fresh.clear()  # they have it since the start
         return [*actions, self._timer(event.time), *self._ripen(collection, event.time), *recover]
 
     def _timer(self, now: float) -> SetTimer:
+        if self.patience is None:
+            return SetTimer(max(now, self.lateness.due), self.round, self.attempt)
         return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 6), self.round, self.attempt)
 
     def _received(self, event: Received) -> list[Action]:
@@ -234,7 +244,11 @@ class Master:
                 return [Recover(round, slot, tuple(collection.trackers[slot].received))]
             if collection.rule is not None:
                 return self._wait_or_end(collection, now)
-        return [*collection.pull([worker])] if collection.pool and worker in self.workers else []
+        if collection.pool and worker in self.workers:
+            pulled = collection.pull([worker])
+            collection.fresh.discard(worker)  # its message says since when
+            return [*pulled]
+        return []
 
     def _recovered(self, event: Recovered) -> list[Action]:
         collection = self.collection
@@ -244,10 +258,10 @@ class Master:
         if collection.over():
             return self._end_round()
         stop: list[Action] = [Stop(self.round, event.slot)] if idle else []
-        stop += collection.pull(self.workers)
+        stop += collection.pull(self._hands())
         if collection.rule is not None:
             return [*stop, *self._wait_or_end(collection, event.time)]
-        return [*stop, *lend(collection, self.workers, event.time)] if self.lend else stop
+        return [*stop, *lend(collection, self._hands(), event.time)] if self.lend else stop
 
     def _wait_or_end(self, collection: Collection, now: float) -> list[Action]:
         """End a round that has all it waits for, or let the clock end one that has what it needs."""
@@ -282,10 +296,10 @@ class Master:
         collection.refused[event.slot] = True
         if self.workers and not collection.given:
             # all rows came before the round began, and none is on its way
-            mended: list[Action] = [*collection.share(collection.missing(event.slot), self.workers)]
+            mended: list[Action] = [*collection.share(collection.missing(event.slot), self._hands())]
         else:
             mended = self._mend(collection)
-        mended += collection.pull(self.workers)
+        mended += collection.pull(self._hands())
         return mended if collection.rule is None else [*mended, *self._wait_or_end(collection, event.time)]
 
     def _updated(self, event: Updated) -> list[Action]:
@@ -321,21 +335,24 @@ class Master:
             # it worked on the next job, which may have killed it
             self.barred.add(ahead.job)
             at, stops = None, self._all_hands()
-        if self.collection.lose(event.worker, at):
-            assert at is not None
-            _, slot, row = at
-            text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died; it is given up"
-            return self._end(Outcome.FAILED, text)
+        given_up = self.collection.lose(event.worker, at, overran=event.overran)
+        if given_up:
+            return self._end(Outcome.FAILED, given_up)
         if self.collection.over():  # no worker is left to wait for
             return self._end_round()
-        return [*stops, *self._mend(self.collection), *self.collection.pull(self.workers)]
+        return [*stops, *self._mend(self.collection), *self.collection.pull(self._hands())]
+
+    def _hands(self) -> list[int]:
+        """Return the workers that may be given something: not those that are late or left out, if there are others."""
+        return [worker for worker in self.workers if worker not in self.late | self.out] or list(self.workers)
 
     def _mend(self, collection: Collection) -> list[Action]:
         """Give out again what lost workers leave undone, where the round can't end without it."""
         if not self.workers:
             assert self.job is not None
             return [Starve(self.job, self.round)]
-        return list(collection.share(collection.orphans(self.workers), self.workers))
+        hands = self._hands()
+        return list(collection.share(collection.orphans(hands), hands))
 
     def _alarm(self, event: Alarm) -> list[Action]:
         stale = event.round != self.round or event.attempt != self.attempt
@@ -345,13 +362,35 @@ class Master:
         if self.ripening and rule is not None and rule.ripe_at is not None:
             # an alarm from before the wait began does not end it
             return self._end_round() if event.time >= rule.ripe_at else []
+        if self.patience is None:
+            return self._look(event, self.collection)
         if self.moved:
             self.moved = False
             return [self._timer(event.time)]
-        overdue = self.collection.overdue()
-        if rule is not None and not overdue and rule.met(self.collection.recovered):
+        return self._repeat(event.time, self.collection)
+
+    def _look(self, event: Alarm, collection: Collection) -> list[Action]:
+        """Give what late workers owe to others, too."""
+        self.late.clear()
+        self.late, lost = self.lateness.judge(event, collection, self._hands())
+        if lost:
+            return self._repeat(event.time, collection)
+        left = self._hands()
+        rule, owing = collection.rule, any(collection.pending.get(worker) for worker in left)
+        if self.late and rule is not None and not owing and rule.met(collection.recovered):
+            return self._end_round()  # only late workers owe something, and it is not needed
+        given: list[Action] = [*collection.share(collection.orphans(left), left)] if self.late else []
+        given += collection.pull(left) if self.late else []
+        self.attempt += bool(given)
+        return [*given, self._timer(event.time)]
+
+    def _repeat(self, now: float, collection: Collection) -> list[Action]:
+        """Give out everything that the round lacks: nothing that is on its way may ever come."""
+        overdue, rule = collection.overdue(), collection.rule
+        if rule is not None and not overdue and rule.met(collection.recovered):
             return self._end_round()  # what it waits for is lost and not needed
         self.attempt += 1
         stops = self._all_hands()
-        again = self.collection.share(overdue, self.workers, afresh=True)
-        return [*stops, *again, *self.collection.pull(self.workers), self._timer(event.time)]
+        again = collection.share(overdue, self.workers, afresh=True)
+        self.lateness.repeated(now, self.workers)
+        return [*stops, *again, *collection.pull(self.workers), self._timer(now)]

@@ -26,7 +26,6 @@ from echelon.products.results import Results
 from echelon.profile import Profile
 from echelon.schemes import Sequential, Window
 from echelon.stream import Delivery, Stream
-from echelon.stream.stream import PATIENCE_S
 
 Pair = tuple[Any, Any]
 TOLERANCE = 2.4e-5  # noise amplified 200 times in float32: one product in 400 waits for it
@@ -39,7 +38,7 @@ class MatmulStream(Closing):
     scheme: from `schemes.diagonal_interleaved`, `improved_diagonal_interleaved`, `polynomial_products` or
         `uncoded_products`, for as many workers as the cluster has.
     delay_rounds: T, to check that the scheme has it: a product may need the result of the one T + 2 before it.
-    emulate, record, patience_s, progress, seed: as for `Stream`.
+    emulate, record, patience_s, part_timeout_s, progress, seed: as for `Stream`.
     unit: how many multiplications take emulated workers one time of their law; by default those of the first
         product.
     ahead: whether the master makes coded factors for the next round while workers multiply; otherwise each worker makes
@@ -62,7 +61,8 @@ class MatmulStream(Closing):
         delay_rounds: int | None = None,
         emulate: Profile | None = None,
         record: str | Path | None = None,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
+        part_timeout_s: float | None = None,
         progress: bool | None = None,
         unit: float | None = None,
         ahead: bool | None = None,
@@ -95,6 +95,7 @@ class MatmulStream(Closing):
             adapt=False,
             record=record,
             patience_s=patience_s,
+            part_timeout_s=part_timeout_s,
             progress=progress,
             seed=seed,
         )

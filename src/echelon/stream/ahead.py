@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.clusters import AheadRequest, AheadState, Cluster, Message, new_key
+from echelon.clusters.faults import MasterKilled
 from echelon.clusters.narrow import is_narrow, widened
 from echelon.plan import AHEAD
 from echelon.stream.observer import Running
@@ -55,7 +56,9 @@ class Ahead:
                 try:
                     # a copy: its parts may be used for another request before the job's turn
                     self._request = deepcopy(running.job.request(running.state))
-                except Exception:
+                except (MasterKilled, KeyboardInterrupt):
+                    raise
+                except BaseException:
                     self._give_up()
         return not self._failed
 
@@ -80,7 +83,9 @@ class Ahead:
                 store.loaded = self._loading = True
             self._cluster.load(self._key, AheadRequest(self._request))
             self._loaded = True
-        except Exception:
+        except (MasterKilled, KeyboardInterrupt):
+            raise
+        except BaseException:
             self._give_up()
         return self._loaded
 

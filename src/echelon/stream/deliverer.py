@@ -172,7 +172,7 @@ class Deliverer(Observer):
 
     def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
         """A worker was lost."""
-        log.info("worker %d (place %d) is lost: %s", worker, place, reason)
+        log.warning("worker %d (place %d) is lost: %s; another takes its place", worker, place, reason)
 
     def round_over(self, seen: RoundSeen) -> None:
         """A round was recovered and its job took a step."""

@@ -5,6 +5,7 @@ reach it through `order`.
 """
 
 import logging
+import math
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
+from echelon.clusters.faults import MasterKilled
 from echelon.codes import ErrorEstimate, Weights
 from echelon.errors import JournalError, NotDecodable
 from echelon.jobs import Collected, precisions
@@ -19,9 +21,11 @@ from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
 from echelon.stream.kept import Store
+from echelon.stream.liveness import Liveness
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
 from echelon.stream.planning import Planning
+from echelon.stream.task_times import heard
 
 log = logging.getLogger("echelon.stream")
 
@@ -31,6 +35,8 @@ Decide = Callable[[events.Event], list[actions.Action]]
 _arrival: Callable[[tuple[Any, ...]], Arrival] = partial(tuple.__new__, Arrival)
 _received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__, events.Received)
 
+FATAL = JournalError, MasterKilled  # end the stream, whoever's code they pass through
+_LONGEST_S = 1e6  # that a cluster can wait: more milliseconds are too many for the operating system
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
 
 
@@ -38,10 +44,18 @@ class Driver:
     """Runs jobs on a cluster as a master decides. See the module.
 
     handle: the master's: an event in, actions out.
+    part_timeout_s: what a part may take; see `Liveness`.
     overlap: whether workers for which a round has nothing more begin the next job.
     """
 
-    def __init__(self, cluster: Cluster, handle: Decide, pacing: Pacing, observers: Observers) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        handle: Decide,
+        pacing: Pacing,
+        observers: Observers,
+        part_timeout_s: float | None = None,
+    ) -> None:
         self.pacing = pacing
         self.overlap = self.stopped = False
         self.places: dict[int, int] = {}  # of living workers
@@ -57,7 +71,8 @@ class Driver:
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
-        self._finished_rounds: list[RoundSeen] = []
+        self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
+        self._finished_rounds: list[tuple[RoundSeen, Store]] = []
 
     def now(self) -> float:
         """Return seconds since the stream opened."""
@@ -101,22 +116,27 @@ class Driver:
         self._tidy()
         if self.stopped:
             return
-        if self._timer is not None:
-            left = max(0.0, self._timer[0] - self.now())
+        due = self._liveness.due if self._timer is None else min(self._timer[0], self._liveness.due)
+        if due < math.inf:
+            left = min(max(0.0, due - self.now()), _LONGEST_S)
             timeout_s = left if timeout_s is None else min(timeout_s, left)
-        reports = self._cluster.poll(timeout_s)
+        reports = self._cluster.poll(timeout_s if timeout_s is None else min(timeout_s, _LONGEST_S))
         for report in reports:
             self._hear(report)
-        self._ring(quiet=not reports)
+        if self._timer is not None or self._liveness.due < math.inf:
+            self._ring(self.now(), quiet=not reports)
 
-    def _ring(self, *, quiet: bool) -> None:
-        """Let the alarm go off; what arrives at the same moment comes first."""
+    def _ring(self, now: float, *, quiet: bool) -> None:
+        """Look whether workers hang, and let the alarm go off; what arrives at the same moment comes first."""
+        if now >= self._liveness.due:
+            self._liveness.look(now)
         if self._timer is None:
             return
-        now, (at, round, attempt) = self.now(), self._timer
+        at, round, attempt = self._timer
         if now > at or (quiet and now >= at):
             self._timer = None
-            self.tell(events.Alarm(now, round, attempt))
+            heard_at, gap = ({}, 0.0) if self._seen is None else heard(self._seen)
+            self.tell(events.Alarm(now, round, attempt, heard_at, gap))
 
     def _hear(self, report: Report) -> None:
         now = self.now()
@@ -128,12 +148,13 @@ class Driver:
                     self.tell(events.Failed(now, round, f"on worker {worker}:\n{error}"))
             case Up(worker=worker, place=place):
                 self.places[worker] = place
+                self._liveness.joined(now)
                 self._observers.tell(Observer.worker_up, now, worker, place)
                 self.tell(events.Joined(now, worker))
             case Down(worker=worker, place=place, reason=reason, at=at):
                 self.places.pop(worker, None)
                 self._observers.tell(Observer.worker_down, now, worker, place, reason)
-                self.tell(events.Lost(now, worker, at))
+                self.tell(events.Lost(now, worker, at, self._liveness.lost(worker)))
 
     def _receive(self, message: Message, now: float) -> None:
         worker, round, slot, row, seconds, form, segments, _ = message
@@ -144,6 +165,7 @@ class Driver:
         if seen is None or running is None or round != seen.round:
             self._cluster.release(message)
             self._observers.tell(Observer.received, _arrival((*arrival, "late")))
+            self._liveness.heard(worker)
             self.tell(received)
             return
         if is_ahead(slot):
@@ -217,6 +239,7 @@ class Driver:
     def _open(self, running: Running, round: int, workers: tuple[int, ...], following: int | None) -> events.Event:
         """Plan a round and tell the cluster what it is computed from."""
         store, job, ahead = running.store, running.job, None
+        here, workers = workers, self._liveness.free(workers, round, self.now())
         taken = self._ahead.take(running)
         loading = not store.loaded if taken is None else taken.loading
         try:
@@ -236,7 +259,10 @@ class Driver:
             state = job.request(running.state) if taken is None else taken.request
             self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.with_ahead(state))
             plan, owners = self._planning.now(running, workers, made)
-        except Exception:
+        except FATAL:
+            raise
+        except BaseException as error:  # user code that exits fails its job, not the stream
+            self._not_ctrl_c(error)
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
             return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
@@ -247,8 +273,11 @@ class Driver:
             seen.received = seen.came
             self._forms = {slot if job.by_slot else 0: message.form for (slot, _), message in self._messages.items()}
         self._seen, self._served = seen, running
+        self._liveness.opened(running, seen)
         self._observers.tell(Observer.opened, seen)
-        return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, tuple(self._messages), ahead)
+        out = () if workers is here else tuple(worker for worker in here if worker not in workers)
+        came, silence = tuple(self._messages), store.times.silence
+        return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, came, ahead, silence, out)
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what idle workers may do for the next job; None if it can't be begun."""
@@ -279,6 +308,7 @@ class Driver:
     def _update(self, running: Running, round: int) -> events.Event | None:
         """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
         seen, self._seen, self._served = self._seen, None, None
+        self._liveness.ended()
         assert seen is not None
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
@@ -294,15 +324,21 @@ class Driver:
             seen.error_estimate = seen.error_estimate.worst(result)
             running.error_estimate = running.error_estimate.worst(seen.error_estimate)
             self._observers.tell(Observer.stepped, running, seen, bool(finished))
-        except JournalError:
+        except FATAL:
             raise
-        except Exception:
+        except BaseException as error:
+            self._not_ctrl_c(error)
             return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
         finally:
             self._messages = collected.messages
             self._drop_messages()
-        self._finished_rounds.append(seen)
+        self._finished_rounds.append((seen, running.store))
         return None if finished is None else events.Updated(self.now(), round, finished)
+
+    def _not_ctrl_c(self, error: BaseException) -> None:
+        """Raise Ctrl-C, which comes here in virtual time only, where the user's thread drives."""
+        if isinstance(error, KeyboardInterrupt) and self._cluster.virtual:
+            raise error
 
     def _decided(self, round: int, finished: bool) -> None:
         self.order(lambda: self.tell(events.Updated(self.now(), round, finished)))
@@ -319,6 +355,7 @@ class Driver:
         running.store.users -= 1
         self._unload(running.store)
         if running is self._served:
+            self._liveness.dropped(self.now())
             self._drop_messages()
             self._seen = self._served = None
         self._observers.tell(Observer.delivered, self.now(), running, outcome, error)
@@ -326,6 +363,8 @@ class Driver:
     def _tidy(self) -> None:
         """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""
         rounds, self._finished_rounds = self._finished_rounds, []
-        for seen in rounds:
+        for seen, store in rounds:
+            store.times.observe(seen)
+            self._liveness.round_over(seen)
             self.pacing.observe(observations(seen, self.places, self.pacing))
             self._observers.tell(Observer.round_over, seen)

@@ -12,6 +12,7 @@ from echelon.jobs import IterativeJob
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 from echelon.stream.handle import Handle
+from echelon.stream.task_times import TaskTimes
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Store:
 
     plan: the plan of the job, if not a split by the workers' speeds.
     kept: whether it stays there when no job needs it.
+    times: how long its tasks take.
     """
 
     plan: CodedPlan | None = None
@@ -28,6 +30,7 @@ class Store:
     loaded: bool = False
     users: int = 0
     plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
+    times: TaskTimes = field(default_factory=TaskTimes)
 
 
 class Kept(Closing):

@@ -38,7 +38,6 @@ from echelon.stream.turning import Turning
 
 log = logging.getLogger("echelon.stream")
 
-PATIENCE_S = 30.0
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
 
@@ -61,7 +60,12 @@ class Stream(Closing):
         jobs are still delivered in order. A round may then have to wait for workers that compute a part of the next
         job, for that part at most, and workers hold the data of two jobs. By default only where advice says that it
         pays.
-    patience_s: how long a round may be silent before what it lacks is given out again.
+    patience_s: how long a round may be silent before what it lacks is given out again. By default that is learnt: what
+        a worker owes is given to others, too, when it has been silent for 1.5 times the longest that workers normally
+        are (`echelon.master.lateness` has the rule).
+    part_timeout_s: how long a worker may be at one row of parts before it is killed and replaced; by default a hundred
+        times the median of the job, and never less than a minute. A row that takes too long on three workers fails its
+        job. Workers that the operating system has stopped are replaced after a second or two.
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
     observers: objects told of all that happens; see `Observer`.
@@ -88,7 +92,8 @@ class Stream(Closing):
         strategy: str | None = None,
         adapt: bool = True,
         overlap: bool | None = None,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
+        part_timeout_s: float | None = None,
         journal: str | Path | None = None,
         record: str | Path | None = None,
         observers: Sequence[Observer] = (),
@@ -101,7 +106,9 @@ class Stream(Closing):
             checks.one_of("strategy", strategy, ("auto",))
         if overlap is not None and not isinstance(overlap, bool):
             raise ArgumentError(f"overlap: {overlap!r} is not allowed; must be True, False or None")
-        checks.number("patience_s", patience_s, above=0)
+        for name, seconds in (("patience_s", patience_s), ("part_timeout_s", part_timeout_s)):
+            if seconds is not None:
+                checks.number(name, seconds, above=0)
         self.seed = checks.whole("seed", seed, least=0)
         for name, path in (("journal", journal), ("record", record)):
             if path is not None and not isinstance(path, str | Path):
@@ -129,7 +136,7 @@ class Stream(Closing):
                 self._told.add(Recorder(Path(record), places, split, self.redundancy, names))
             for observer in observers:
                 self._told.add(observer)
-            self._driver = Driver(self._cluster, self._decider(patience_s), pacing, self._told)
+            self._driver = Driver(self._cluster, self._decider(patience_s), pacing, self._told, part_timeout_s)
             self._driver.overlap, self._overlap = bool(overlap), overlap
             self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
             undo.pop_all()
@@ -144,7 +151,7 @@ class Stream(Closing):
             self.close(wait=False)
             raise
 
-    def _decider(self, patience_s: float) -> Decide:
+    def _decider(self, patience_s: float | None) -> Decide:
         """Return the function that decides: takes an event, and returns what to do."""
         return Master(patience=patience_s).handle
 

@@ -54,8 +54,13 @@ class Turning:
     def pass_time(self, until: Callable[[], bool], timeout_s: float | None) -> float | None:
         """In virtual time, let time pass until a condition holds, at most this long; elsewhere do nothing.
 
-        Returns what is left of the limit for a wait in real time.
+        Returns what is left of the limit for a wait in real time. The thread that drives can't wait for itself.
         """
+        if self.mine and not until():
+            raise ClusterError(
+                "a job's own code can't wait for the stream that runs it, which waits for this code; take the result "
+                "outside of it"
+            )
         if self._thread is not None:
             return timeout_s
         end = None if timeout_s is None else self._driver.now() + timeout_s
@@ -66,8 +71,6 @@ class Turning:
             left = None if end is None else end - self._driver.now()
             if left is not None and left < 0:
                 break
-            if self.mine:
-                raise ClusterError("a job's own code can't wait for the stream that runs it")
             with self._lock:
                 if turns == self._turns or not until():  # it may hold since another thread had its turn
                     self._turns += 1
