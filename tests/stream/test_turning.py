@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.clusters import ThreadCluster, VirtualCluster
+from echelon.clusters import VirtualCluster
 from echelon.errors import ClusterError
 from tests.stream.jobs import sum_job, sum_result
 
@@ -17,17 +17,27 @@ def leaving(state, total):
     raise SystemExit(3)
 
 
-def test_a_program_that_wants_to_leave_in_its_update_leaves_no_worker():
-    cluster = ThreadCluster(2)
-    stream = ec.Stream(cluster, progress=False)
+@pytest.mark.parametrize("cluster", ["threads", "virtual"])
+def test_an_update_that_leaves_the_program_fails_its_job_and_the_stream_goes_on(cluster):
     job = sum_job()
     job.update = leaving
-    with pytest.raises(ClusterError, match="the stream broke down"):
-        stream.submit(job).result(LIMIT_S)
-    stream._turning._thread.join(LIMIT_S)
-    assert cluster._closed
-    with pytest.raises(ClusterError, match="the stream broke down"):
-        stream.close()
+    with ec.Stream(cluster, workers=2, progress=False) as stream:
+        failed, other = stream.submit(job), stream.submit(sum_job())
+        with pytest.raises(ec.JobFailed, match="SystemExit: 3") as caught:
+            failed.result(LIMIT_S)
+        assert isinstance(caught.value.__cause__, SystemExit)
+        np.testing.assert_allclose(other.result(LIMIT_S), sum_result())
+
+
+def test_an_update_that_waits_for_its_own_stream_is_told_so():
+    def waits(state, total):
+        return stream.submit(sum_job()).result(LIMIT_S)
+
+    with ec.Stream("threads", workers=2, progress=False) as stream:
+        job = sum_job()
+        job.update = waits
+        with pytest.raises(ec.JobFailed, match="a job's own code can't wait for the stream that runs it"):
+            stream.submit(job).result(LIMIT_S)
 
 
 def test_a_closed_stream_may_be_closed_again_from_any_thread():

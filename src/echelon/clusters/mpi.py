@@ -276,8 +276,8 @@ class MpiCluster(RealTime):
         elif stream == self._stream:
             known = self._ranks[rank]
             if kind == frames.RAISED:
-                round, error = frames.unpack_raised(frame)
-                reports.append(Trouble(known.number, round, error))
+                round, cause = frames.unpack_raised(frame)
+                reports.append(Trouble(known.number, round, cause))
             else:
                 known.up = True
                 reports.append(Up(known.number, known.number))

@@ -11,6 +11,7 @@ from typing import Any
 
 from echelon import trees
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
 from echelon.clusters import frames, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
@@ -132,6 +133,6 @@ class ProcessWorker(LaneWorker):
         else:
             self._socket.send(frames.with_payload(head, form, segments))
 
-    def complain(self, error: str) -> None:
-        """Send a traceback."""
-        self._socket.send(frames.pack_raised(self.round, error))
+    def complain(self, cause: Cause) -> None:
+        """Say that a task raised."""
+        self._socket.send(frames.pack_raised(self.round, cause))

@@ -101,6 +101,10 @@ class IterativeJob(ABC):
         """Return the rows of a slot that came in rounds before."""
         return ()
 
+    def chunk_of(self, part: int) -> int | None:
+        """Return the number of the chunk that a part is computed from, to name it in errors; None without chunks."""
+        return None
+
     def recovered(self, collected: Collected) -> Any:
         """Return what `step` is given."""
         if self.by_slot:

@@ -109,6 +109,10 @@ class SumJob(IterativeJob):
             return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow)
         return SumWork(codes, chunks, self.partial, self._chunks, narrow=narrow)
 
+    def chunk_of(self, part: int) -> int:
+        """Return the part: it is a chunk's number."""
+        return part
+
     def request(self, state: Any) -> Any:
         """Return the state: parts are computed from it."""
         return state

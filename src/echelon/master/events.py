@@ -6,6 +6,7 @@ A worker's number is never used again: one that comes back after a loss joins un
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from echelon.cause import Cause
 from echelon.codes import Code
 from echelon.plan import Plan
 
@@ -36,11 +37,12 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known."""
+    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known; `reason` says how."""
 
     time: float
     worker: int
     at: tuple[int, int, int] | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Failed:
 
     time: float
     round: int
-    error: str
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)

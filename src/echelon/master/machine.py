@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from echelon import checks
+from echelon.cause import Cause
 from echelon.errors import IllegalEvent
 from echelon.master.actions import (
     Action,
@@ -148,13 +149,13 @@ class Master:
     def _failed(self, event: Failed) -> list[Action]:
         if event.round != self.round or self.phase is Phase.IDLE:
             return []
-        return self._end(Outcome.FAILED, event.error)
+        return self._end(Outcome.FAILED, event.cause)
 
-    def _end(self, outcome: Outcome, error: str = "") -> list[Action]:
+    def _end(self, outcome: Outcome, cause: Cause | None = None) -> list[Action]:
         """Deliver the job in service, drop what is left of its round, and turn to the next job."""
         assert self.job is not None
         actions: list[Action] = [Purge(self.round)] if self.phase is Phase.COLLECTING else []
-        actions.append(Deliver(self.job, outcome, error))
+        actions.append(Deliver(self.job, outcome, cause))
         self.job, self.collection = None, None
         return actions + self._next_job()
 
@@ -278,7 +279,7 @@ class Master:
                 f"slot {event.slot}: all rows arrived and still give too noisy a result; raise the job's tolerance or "
                 "choose a better conditioned code"
             )
-            return self._end(Outcome.FAILED, text)
+            return self._end(Outcome.FAILED, Cause(text, slot=event.slot))
         collection.refused[event.slot] = True
         if self.workers and not collection.given:
             # all rows came before the round began, and none is on its way
@@ -324,8 +325,9 @@ class Master:
         if self.collection.lose(event.worker, at):
             assert at is not None
             _, slot, row = at
-            text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died; it is given up"
-            return self._end(Outcome.FAILED, text)
+            last = f" (the last one: {event.reason})" if event.reason else ""
+            text = f"row {row} of slot {slot} was the work of {KILLS} workers when they died{last}; it is given up"
+            return self._end(Outcome.FAILED, Cause(text, worker=event.worker, slot=slot, row=row))
         if self.collection.over():  # no worker is left to wait for
             return self._end_round()
         return [*stops, *self._mend(self.collection), *self.collection.pull(self.workers)]

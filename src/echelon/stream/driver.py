@@ -5,12 +5,13 @@ reach it through `order`.
 """
 
 import logging
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from echelon.cause import Cause, caught
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
 from echelon.codes import ErrorEstimate, Weights
 from echelon.errors import JournalError, NotDecodable
@@ -18,6 +19,7 @@ from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
+from echelon.stream.failing import job_failed
 from echelon.stream.kept import Store
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
@@ -123,9 +125,10 @@ class Driver:
         match report:
             case Message():
                 self._receive(report, now)
-            case Trouble(worker=worker, round=round, error=error):
+            case Trouble(worker=worker, round=round, cause=cause):
                 if self._seen is not None and round == self._seen.round:  # else the round did without it
-                    self.tell(events.Failed(now, round, f"on worker {worker}:\n{error}"))
+                    place = self.places.get(worker)
+                    self.tell(events.Failed(now, round, replace(cause, worker=worker, place=place)))
             case Up(worker=worker, place=place):
                 self.places[worker] = place
                 self._observers.tell(Observer.worker_up, now, worker, place)
@@ -133,7 +136,7 @@ class Driver:
             case Down(worker=worker, place=place, reason=reason, at=at):
                 self.places.pop(worker, None)
                 self._observers.tell(Observer.worker_down, now, worker, place, reason)
-                self.tell(events.Lost(now, worker, at))
+                self.tell(events.Lost(now, worker, at, reason))
 
     def _receive(self, message: Message, now: float) -> None:
         worker, round, slot, row, seconds, form, segments, _ = message
@@ -164,7 +167,9 @@ class Driver:
             self._messages[slot, row] = widely(self._cluster, message)
             seen.end = now
         if form != expected:
-            self.tell(events.Failed(now, round, _MIXED.format(expected.decode(), form.decode())))
+            mixed = _MIXED.format(expected.decode(), form.decode())
+            cause = Cause(mixed, worker=worker, place=self.places.get(worker), slot=slot, row=row)
+            self.tell(events.Failed(now, round, cause))
         else:
             self.tell(received)
 
@@ -196,8 +201,8 @@ class Driver:
                 self._timer = None
             case actions.Update(job=job, round=round):
                 return self._update(self._jobs[job], round)
-            case actions.Deliver(job=job, outcome=outcome, error=error):
-                self._deliver(job, outcome, error)
+            case actions.Deliver(job=job, outcome=outcome, cause=cause):
+                self._deliver(job, outcome, cause)
             case actions.SetTimer(at=at, round=round, attempt=attempt):
                 self._timer = (at, round, attempt)
             case actions.Starve(job=job):
@@ -236,10 +241,10 @@ class Driver:
             state = job.request(running.state) if taken is None else taken.request
             self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.with_ahead(state))
             plan, owners = self._planning.now(running, workers, made)
-        except Exception:
+        except (Exception, SystemExit) as error:
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
-            return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+            return events.Failed(self.now(), round, caught(error))
         seen = RoundSeen(running.number, round, running.iteration, start, plan, owners, loading=loading)
         if taken is not None and taken.messages:
             self._messages = taken.messages
@@ -296,8 +301,8 @@ class Driver:
             self._observers.tell(Observer.stepped, running, seen, bool(finished))
         except JournalError:
             raise
-        except Exception:
-            return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+        except (Exception, SystemExit) as error:  # code that exits fails its job, not the stream
+            return events.Failed(self.now(), round, caught(error))
         finally:
             self._messages = collected.messages
             self._drop_messages()
@@ -312,7 +317,7 @@ class Driver:
             self._cluster.release(message)
         self._messages, self._weights, self._forms = {}, {}, {}
 
-    def _deliver(self, number: int, outcome: actions.Outcome, error: str) -> None:
+    def _deliver(self, number: int, outcome: actions.Outcome, cause: Cause | None) -> None:
         running = self._jobs.pop(number)
         if self._ahead.running is running:
             self._ahead.drop()
@@ -321,6 +326,7 @@ class Driver:
         if running is self._served:
             self._drop_messages()
             self._seen = self._served = None
+        error = None if cause is None else job_failed(running, cause)
         self._observers.tell(Observer.delivered, self.now(), running, outcome, error)
 
     def _tidy(self) -> None:

@@ -11,6 +11,8 @@ from echelon.stream.driver import Driver
 
 log = logging.getLogger("echelon.stream")
 
+_ITSELF = "a job's own code can't wait for the stream that runs it"
+
 
 class Turning:
     """Turns a driver until it is stopped, then closes its cluster.
@@ -57,6 +59,8 @@ class Turning:
         Returns what is left of the limit for a wait in real time.
         """
         if self._thread is not None:
+            if self.mine and not until():  # else it would wait for itself, for ever
+                raise ClusterError(_ITSELF)
             return timeout_s
         end = None if timeout_s is None else self._driver.now() + timeout_s
         while not self._over:
@@ -67,7 +71,7 @@ class Turning:
             if left is not None and left < 0:
                 break
             if self.mine:
-                raise ClusterError("a job's own code can't wait for the stream that runs it")
+                raise ClusterError(_ITSELF)
             with self._lock:
                 if turns == self._turns or not until():  # it may hold since another thread had its turn
                     self._turns += 1
