@@ -93,10 +93,11 @@ class Deliverer(Observer):
             self._unasked.pop(delivery.number, None)
             return self._ready.pop(delivery.number)
 
-    def taken(self, number: int) -> None:
-        """Note that a job's end is about to be given to the caller by its handle."""
+    def took(self, delivery: Delivery) -> Delivery:
+        """Return the delivery that a handle is about to give to the caller."""
         with self.changed:
-            self._unasked.pop(number, None)
+            self._unasked.pop(delivery.number, None)
+        return delivery
 
     def withdraw(self, number: int) -> bool:
         """Leave a job out from now on, because it was cancelled; return whether it was still expected."""

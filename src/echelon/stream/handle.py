@@ -65,7 +65,7 @@ class Handle(Future[Any]):
     the handle itself.
 
     cancel: drops the job of a number, unless it has ended; returns whether it did.
-    taken: called with the number just before the job's end is given to the caller, once.
+    took: called with what leaves by this handle, result or failure, just before it does.
     """
 
     def __init__(
@@ -74,16 +74,15 @@ class Handle(Future[Any]):
         name: str,
         iterations: int | None,
         cancel: Callable[[int], bool],
-        taken: Callable[[int], None],
         pass_time: PassTime,
         iteration: int,
+        took: Callable[[Delivery], Delivery],
     ) -> None:
         super().__init__()
         self.number, self.name, self.iteration = number, name, iteration
-        self._iterations, self._cancel, self._taken, self._pass_time = iterations, cancel, taken, pass_time
+        self._iterations, self._cancel, self._pass_time, self._took = iterations, cancel, pass_time, took
         self._waiters: list[Any] = _Waiters(pass_time)  # in place of the list of the base class
         self._delivery: Delivery | None = None
-        self._given = False
 
     def result(self, timeout: float | None = None) -> Any:
         """Return the job's last state, after waiting for it; raise `JobFailed` where there is none.
@@ -97,23 +96,26 @@ class Handle(Future[Any]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return why the job failed, or None, after waiting for its end; raise if it was cancelled."""
-        left = self._pass_time(self.done, timeout)
-        try:
-            error = super().exception(left)
-        except CancelledError:
-            raise CancelledError(f"{self.name} was cancelled") from None
-        if self._delivery is not None and not self._given:
-            self._taken(self.number)  # before it leaves
-            self._given = True
+        error = self._ended(timeout)
+        if error is not None and self._delivery is not None:
+            self._took(self._delivery)
         return error
 
     def delivery(self, timeout: float | None = None) -> Delivery:
         """Return the delivery, after waiting for it; raise if the job was cancelled."""
-        error = self.exception(timeout)
+        error = self._ended(timeout)
         if self._delivery is None:  # the stream broke down before the job ended
             assert error is not None
             raise error
-        return self._delivery
+        return self._took(self._delivery)
+
+    def _ended(self, timeout: float | None) -> BaseException | None:
+        """Wait for the end; return the error that the job, or the stream, ended with."""
+        left = self._pass_time(self.done, timeout)
+        try:
+            return super().exception(left)
+        except CancelledError:
+            raise CancelledError(f"{self.name} was cancelled") from None
 
     def running(self) -> bool:
         """Return whether the job has not ended; whether its turn has come is in `progress`."""
@@ -140,9 +142,13 @@ class Handle(Future[Any]):
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
+        def note() -> None:
+            if not ended.done():  # else its waiter was cancelled
+                ended.set_result(None)
+
         def tell(_: Future[Any]) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+                loop.call_soon_threadsafe(note)
 
         self.add_done_callback(tell)
         yield from ended.__await__()  # a waiter that stops does not stop the job

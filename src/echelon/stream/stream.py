@@ -278,7 +278,7 @@ class Stream(Closing):
     def _handle(self, number: int, job: IterativeJob, iteration: int) -> Handle:
         self._next = max(self._next, number + 1)
         name = f"job {number}" if job.name is None else job.name
-        return Handle(number, name, job.iterations, self._cancel, self._out.taken, self.pass_time, iteration)
+        return Handle(number, name, job.iterations, self._cancel, self.pass_time, iteration, self._out.took)
 
     def _resume(self) -> list[Handle]:
         """Enter the jobs that a journal holds and that were not delivered, with their last states."""
