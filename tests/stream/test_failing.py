@@ -110,7 +110,15 @@ def test_a_chunk_is_named_under_a_plan_and_where_rows_are_computed_at_once():
 
 
 def test_a_job_without_chunks_names_slot_and_row():
-    error = failure("virtual", linear_job(vector=lambda state: np.ones((2, 2))))
+    class Refusing:
+        def __matmul__(self, state):
+            raise Unlucky("no", 1)
+
+    bad = linear_job()
+    made = bad.work
+    bad.work = lambda codes: setattr(work := made(codes), "_blocks", [Refusing()] * 99) or work
+    error = failure("virtual", bad)
+    assert isinstance(error.__cause__, Unlucky)
     assert error.chunks == ()
     assert error.row is not None
     assert f"row {error.row} of slot 0)" in str(error)
@@ -123,16 +131,10 @@ def test_a_row_that_kills_its_workers_is_given_up_with_its_chunk_and_how_the_las
         """Kills whoever computes the third row."""
 
         def opened(self, seen):
-            cluster.at(cluster.time + 0.5, self.kill)
-
-        def worker_up(self, time_s, worker, place):
-            cluster.at(cluster.time + 0.5, self.kill)
-
-        def kill(self):
-            for worker in [one for one in cluster._at if one is not None and one.alive]:
-                if worker.task is not None and worker.task.row == 2:
+            for worker in cluster._at:
+                if worker.alive and worker.task is not None and worker.task.row == 2:
                     cluster.die(worker)
-                    cluster.at(cluster.time + 0.5, self.kill)
+            cluster.at(cluster.time + 0.25, lambda: self.opened(seen))
 
     submitted = job(lambda state, chunk: np.array([1.0]))
     with ec.Stream(cluster, redundancy=1.0, progress=False, observers=[Killer()]) as stream:
