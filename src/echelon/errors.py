@@ -6,6 +6,7 @@
     │   └── CannotEvaluate  the plan: this evaluator can't say what it does; the text says why, and what can
     ├── NoClosedForm        the law: it has no exact answer; sample instead
     ├── NotDecodable        the rows: too few of them, or too badly conditioned, to recover what is wanted
+    │   └── NotFinite       the parts: inf or NaN in rows that combine several, which hide what the sum is
     ├── JobFailed           the job: its own code raised, or killed its workers; `__cause__` is what it raised
     ├── RemoteError         the job: stands for an exception of a worker that can't be brought here as it is
     ├── ClusterError        the machine: workers can't be started, or are not available here
@@ -39,6 +40,10 @@ class NoClosedForm(EchelonError):
 
 class NotDecodable(EchelonError):
     """The rows received do not recover the target, or only with more noise than is allowed."""
+
+
+class NotFinite(NotDecodable):
+    """Parts that are not finite, in rows that combine several: the sum may be inf or NaN, and can't be told."""
 
 
 class CorruptMessages(EchelonError):

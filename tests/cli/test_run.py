@@ -83,7 +83,8 @@ def test_names_with_brackets_and_colons_are_told_as_they_are_and_stop_nothing(ru
         "def bad(state, chunk):\n    raise ValueError('[/b] :smile:')\n"
         "def good(state, chunk):\n    return np.ones(1)\n"
         "def job(partial, name):\n"
-        "    return SumJob(partial=partial, update=lambda old, new: new, state=0.0, chunks=[1], iterations=1, name=name)\n"
+        "    update = lambda old, new: new\n"
+        "    return SumJob(partial=partial, update=update, state=0.0, chunks=[1], iterations=1, name=name)\n"
         "jobs = [job(bad, 'lr=[/0.1]'), job(good, '[red]:smile:')]\n"
     )
     record = tmp_path / "[red].jsonl"

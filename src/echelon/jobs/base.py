@@ -70,6 +70,10 @@ class IterativeJob(ABC):
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return the code that protects an iteration, with about `redundancy` rows per needed one."""
 
+    def plain_code(self) -> Code | None:
+        """Return a code whose rows are the parts; None where the job can't go on with another code than its own."""
+        return None
+
     @property
     def code_key(self) -> Hashable:
         """Equal for jobs that share a code at the same redundancy: all that `code` depends on."""

@@ -101,6 +101,10 @@ class SumJob(IterativeJob):
             return uncoded(parts=self.parts)
         return cyclic(rows=self.parts, load=self.parts - needed + 1, rng=rng)
 
+    def plain_code(self) -> Code:
+        """Return the chunks themselves."""
+        return uncoded(parts=self.parts)
+
     def work(self, codes: Sequence[Code]) -> "SumWork":
         """Return what travels to the workers."""
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks

@@ -14,7 +14,7 @@ from typing import Any
 from echelon.cause import Cause, caught
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
 from echelon.codes import ErrorEstimate, Weights
-from echelon.errors import JournalError, NotDecodable
+from echelon.errors import JournalError, NotDecodable, NotFinite
 from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
@@ -23,6 +23,7 @@ from echelon.stream.failing import job_failed
 from echelon.stream.kept import Store
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
+from echelon.stream.plainly import without_code
 from echelon.stream.planning import Planning
 
 log = logging.getLogger("echelon.stream")
@@ -285,9 +286,10 @@ class Driver:
         """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
         seen, self._seen, self._served = self._seen, None, None
         assert seen is not None
+        store = running.store
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
-        collected = Collected(self._messages, self._weights)
+        collected = Collected(self._messages, self._weights, running.codes)
         try:
             running.state, finished = running.job.advance(
                 running.state, running.iteration + 1, collected, partial(self._decided, round)
@@ -301,6 +303,11 @@ class Driver:
             self._observers.tell(Observer.stepped, running, seen, bool(finished))
         except JournalError:
             raise
+        except NotFinite as error:
+            if not without_code(running):
+                return events.Failed(self.now(), round, caught(error))
+            self._unload(store)
+            return events.Updated(self.now(), round, False)  # the same iteration once more
         except (Exception, SystemExit) as error:  # code that exits fails its job, not the stream
             return events.Failed(self.now(), round, caught(error))
         finally:
