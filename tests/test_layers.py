@@ -28,7 +28,7 @@ LAYERS = [
     {"splits", "theory", "codes", "delays", "estimate"},
     {"plan", "profile_toml"},
     {"profile", "endings"},
-    {"linalg", "seeds", "trees", "closing", "spec", "can"},
+    {"linalg", "seeds", "trees", "closing", "spec", "can", "cause"},
     {"checks"},
     {"arrays"},
     {"errors"},

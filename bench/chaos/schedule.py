@@ -283,7 +283,7 @@ class Life:
     def _take(self, delivery: Delivery) -> None:
         if self._recording and delivery.number in self._handles:
             handle = self._handles[delivery.number]
-            if handle.future.result(0).messages:
+            if handle._delivery.messages:  # without a call of the cluster, which may kill the program
                 self._stream.delivered_here.append(delivery)
         self._program.take(delivery)
 

@@ -6,7 +6,9 @@
     │   └── CannotEvaluate  the plan: this evaluator can't say what it does; the text says why, and what can
     ├── NoClosedForm        the law: it has no exact answer; sample instead
     ├── NotDecodable        the rows: too few of them, or too badly conditioned, to recover what is wanted
-    ├── JobFailed           the job: its own code raised; the text ends with the traceback from there
+    │   └── NotFinite       the parts: inf or NaN in rows that combine several, which hide what the sum is
+    ├── JobFailed           the job: its own code raised, or killed its workers; `__cause__` is what it raised
+    ├── RemoteError         the job: stands for an exception of a worker that can't be brought here as it is
     ├── ClusterError        the machine: workers can't be started, or are not available here
     ├── JournalError        the disk: a journal can't be written; its stream ends, and goes on when it is opened again
     ├── CorruptMessages     the workers: messages contradict each other, and it is not known which are wrong
@@ -40,6 +42,10 @@ class NotDecodable(EchelonError):
     """The rows received do not recover the target, or only with more noise than is allowed."""
 
 
+class NotFinite(NotDecodable):
+    """Parts that are not finite, in rows that combine several: the sum may be inf or NaN, and can't be told."""
+
+
 class CorruptMessages(EchelonError):
     """Messages that can't all be right, with more of them wrong than can be found."""
 
@@ -53,7 +59,27 @@ class JournalError(EchelonError):
 
 
 class JobFailed(EchelonError):
-    """A job's own code raised, on a worker or on the master; the text ends with the traceback from there."""
+    """A job's own code raised, on a worker or on the master, or its rows killed too many workers.
+
+    `__cause__` is the exception that was raised, without the frames of its traceback, which would hold on to data; or a
+    `RemoteError` if it could not be brought here; None where nothing was raised.
+
+    traceback: where it was raised, as text; also a note, so that it is shown with this error.
+    worker, place: where that was; None on the master.
+    slot, row: what the worker computed; None where that is not known.
+    chunks: the numbers of the chunks that it was computed from; empty where that is not known, or there are none.
+    """
+
+    traceback: str = ""
+    worker: int | None = None
+    place: int | None = None
+    slot: int | None = None
+    row: int | None = None
+    chunks: tuple[int, ...] = ()
+
+
+class RemoteError(EchelonError):
+    """Stands for an exception of a worker that can't be pickled, or is too large; the text has its type and its own."""
 
 
 class IllegalEvent(EchelonError):

@@ -75,6 +75,11 @@ def _form(tree: Any, leaves: list[NumberArray]) -> Any:
     if isinstance(tree, list | tuple):
         kind = "list" if isinstance(tree, list) else "tuple"
         return {kind: [_form(item, leaves) for item in tree]}
+    if isinstance(tree, np.ma.MaskedArray):
+        raise ArgumentError(
+            "result: a masked array is not allowed, because its mask can't be added up; fill it (`.filled(0.0)`), and "
+            "count what is left (`.count(axis=...)`) in another array where that matters"
+        )
     array = np.asarray(tree)
     char: str = array.dtype.char
     char = "d" if array.dtype.kind in "iub" else {"e": "f", "g": "d", "G": "D"}.get(char, char)

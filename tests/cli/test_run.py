@@ -74,6 +74,36 @@ def test_a_job_that_fails_is_told_and_ends_in_exit_code_1(run, file):
     assert "good" in out
 
 
+def test_names_with_brackets_and_colons_are_told_as_they_are_and_stop_nothing(run, tmp_path):
+    """To a terminal's markup they would look like tags that are closed and never opened."""
+    file = tmp_path / "jobs [a].py"
+    file.write_text(
+        "import numpy as np\n"
+        "from echelon import SumJob\n"
+        "def bad(state, chunk):\n    raise ValueError('[/b] :smile:')\n"
+        "def good(state, chunk):\n    return np.ones(1)\n"
+        "def job(partial, name):\n"
+        "    update = lambda old, new: new\n"
+        "    return SumJob(partial=partial, update=update, state=0.0, chunks=[1], iterations=1, name=name)\n"
+        "jobs = [job(bad, 'lr=[/0.1]'), job(good, '[red]:smile:')]\n"
+    )
+    record = tmp_path / "[red].jsonl"
+    arguments = ["run", f"{file}:jobs", "--cluster", "threads", "--workers", 2, "--record", record]
+    code, out, err = run(*arguments)
+    assert code == 1
+    assert "lr=[/0.1] failed" in err
+    assert "ValueError: [/b] :smile:" in err
+    assert "raise ValueError" in err
+    assert "lr=[/0.1]" in out
+    assert "[red]:smile:" in out
+    code, out, _ = run("report", record)
+    assert code == 0
+    assert "lr=[/0.1]" in out
+    code, out, _ = run(*arguments[:-2], "--json")
+    assert [job["name"] for job in json.loads(out)["jobs"]] == ["lr=[/0.1]", "[red]:smile:"]
+    assert "raise ValueError" in json.loads(out)["jobs"][0]["traceback"]
+
+
 def test_emulated_times_can_be_scaled(run, file):
     example = ROOT / "examples" / "example2.toml"
     arguments = ["run", f"{file}:one", "--cluster", "threads", "--emulate", example, "--time-scale", 0.001, "--json"]

@@ -59,8 +59,8 @@ class Lent:
                 return Down(worker, place, reason, None if at is None else (at[0] - self.first, *at[1:]))
             case Message():
                 return report._replace(round=report.round - self.first) if report.round > self.first else None
-            case Trouble(worker=worker, round=round, error=error):
-                return Trouble(worker, round - self.first, error) if round > self.first else None
+            case Trouble(worker=worker, round=round, cause=cause):
+                return Trouble(worker, round - self.first, cause) if round > self.first else None
         return report
 
     def close(self):

@@ -181,8 +181,8 @@ def test_a_task_that_raises_is_reported_with_its_traceback_and_the_worker_goes_o
     cluster.assign(worker, 1, tasks(1, 2, 3))
     (trouble,) = desk.wait(Trouble)
     assert trouble.round == 1
-    assert "in raises" in trouble.error
-    assert "RuntimeError: part two is no good" in trouble.error
+    assert "in raises" in trouble.cause.traceback
+    assert "RuntimeError: part two is no good" in trouble.cause.traceback
     cluster.purge(1)
     cluster.broadcast(2, 1, None)
     cluster.assign(worker, 2, tasks(1))
@@ -201,7 +201,7 @@ def test_results_that_cant_be_combined_are_refused_with_the_reason(cluster, make
     cluster.load(1, work)
     cluster.broadcast(1, 1, None)
     cluster.assign(worker, 1, tasks(0))
-    assert said in desk.wait(Trouble)[0].error
+    assert said in desk.wait(Trouble)[0].cause.traceback
 
 
 def test_a_purged_round_ends_after_one_part_at_most_and_its_late_messages_are_harmless(cluster, gate, kind):

@@ -80,7 +80,7 @@ def test_what_was_unloaded_is_missed_by_name(cluster):
     cluster.unload(2)
     cluster.broadcast(1, 1, works.Looked([2]))
     cluster.assign(worker, 1, tasks(0))
-    assert "KeyError: 2" in desk.wait(Trouble)[0].error
+    assert "KeyError: 2" in desk.wait(Trouble)[0].cause.traceback
 
 
 @NO_SUCCESSORS

@@ -173,3 +173,13 @@ def test_shapes_must_agree_and_may_be_empty():
     with pytest.raises(ArgumentError, match="one shape"):
         verify(CODES["mds"](), [0, 1], [np.ones(2), np.ones(3)])
     assert verify(CODES["mds"](), range(18), [np.empty(0)] * 18).clean
+
+
+@pytest.mark.parametrize("tolerance", [np.nan, -1e-9, np.inf, "x"])
+def test_a_tolerance_that_means_nothing_is_refused(tolerance):
+    code = mds(parts=2, rows=4, rng=np.random.default_rng(1))
+    messages = [np.ones(3)] * 4
+    with pytest.raises(ArgumentError, match=r"tolerance: .* is not allowed"):
+        verify(code, range(4), messages, tolerance=tolerance)
+    with pytest.raises(ArgumentError, match=r"tolerance: .* is not allowed"):
+        Decoder(code).decode(range(4), messages, verified=True, tolerance=tolerance)

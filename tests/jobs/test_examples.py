@@ -62,7 +62,7 @@ def test_there_are_at_least_eight_examples():
 
 @every_example
 def test_threads_give_the_result_and_the_iterations_of_plain_numpy(example, threads):
-    delivery = threads.submit(example.job()).delivery(timeout_s=60)
+    delivery = threads.submit(example.job()).delivery(timeout=60)
     assert delivery.error is None
     wanted, iterations = example.plain()
     assert differences(delivery.result, wanted) == []
@@ -72,7 +72,7 @@ def test_threads_give_the_result_and_the_iterations_of_plain_numpy(example, thre
 
 @every_example
 def test_another_seed_gives_another_result(example, threads):
-    other = threads.submit(example.job(seed=2)).result(timeout_s=60)
+    other = threads.submit(example.job(seed=2)).result(timeout=60)
     assert differences(other, example.plain(seed=2)[0]) == []
     assert differences(other, example.plain(seed=1)[0]) != []
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.chaos.invariants import Watcher
+from echelon.cause import Cause
 from echelon.codes import cyclic, mds
 from echelon.master.actions import Assign, Deliver, Outcome, Recover, Replan, SetTimer, Stop
 from echelon.master.events import (
@@ -84,7 +85,7 @@ def test_rows_that_came_need_not_come_again_when_the_turn_comes():
 
 def test_a_round_of_which_all_came_is_recovered_at_once():
     watcher, _ = started()
-    watcher.handle(Failed(1.0, 1, "for the test"))
+    watcher.handle(Failed(1.0, 1, Cause("for the test")))
     actions = watcher.handle(Planned(1.0, 2, any_k([2, 1, 1], 2), (0, 1, 2), came=((0, 1), (0, 3))))
     assert actions == [SetTimer(11.0, 2, 0), Recover(2, 0, (1, 3))]
     # too noisy: then the rest is needed after all, and not one row after the other
@@ -95,7 +96,7 @@ def test_what_is_left_of_a_lane_costs_what_its_first_row_then_costs():
     code = cyclic(rows=6, load=3, rng=np.random.default_rng(1))
     plan = coded_rows(code, [3, 3, 0])
     watcher, _ = started()
-    watcher.handle(Failed(1.0, 1, "for the test"))
+    watcher.handle(Failed(1.0, 1, Cause("for the test")))
     actions = watcher.handle(Planned(1.0, 2, plan, (0, 1, 2), (code,), came=((0, 0),)))
     assert [[each.cost for each in action.tasks] for action in actions[:2]] == [[3.0, 1.0], [3.0, 1.0, 1.0]]
 

@@ -249,7 +249,7 @@ def test_a_due_slot_with_no_row_left_to_try_fails_the_job():
     assert purge == Purge(1)
     assert isinstance(deliver, Deliver)
     assert deliver.outcome is Outcome.FAILED
-    assert "all rows arrived" in deliver.error
+    assert "all rows arrived" in deliver.cause.what
 
 
 def test_a_refused_slot_that_is_not_due_goes_on_in_the_next_round():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.chaos.invariants import BrokenPromise, Watcher
+from echelon.cause import Cause
 from echelon.codes import fractional_repetition, mds
 from echelon.errors import ArgumentError, IllegalEvent
 from echelon.master.actions import Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
@@ -81,7 +82,7 @@ def test_the_next_job_opens_at_once_and_in_order():
         Received(3.0, 0, 1, 0, 77),  # no such row
         Received(3.0, 0, 1, 4, 0),  # no such slot
         Received(3.0, 0, 1, 0, -1),
-        Failed(3.0, 0, "of an earlier round"),
+        Failed(3.0, 0, Cause("of an earlier round")),
         Alarm(3.0, 0, 0),
         Updated(3.0, 1, True),
         Lost(3.0, 99),
@@ -158,9 +159,9 @@ def test_a_worker_lost_while_the_plan_is_made_gets_nothing():
 def test_a_task_that_raises_fails_its_job_alone():
     watcher = started()
     watcher.handle(Submitted(0.0, 1))
-    assert watcher.handle(Failed(1.0, 1, "Traceback …")) == [
+    assert watcher.handle(Failed(1.0, 1, Cause("Traceback …"))) == [
         Purge(1),
-        Deliver(0, Outcome.FAILED, "Traceback …"),
+        Deliver(0, Outcome.FAILED, Cause("Traceback …")),
         Replan(1, 2, (0, 1)),
     ]
     assert watcher.handle(Received(1.5, 0, 1, 0, 0)) == []
@@ -175,7 +176,7 @@ def test_a_row_that_takes_twenty_workers_with_it_fails_its_job():
     last = watcher.handle(Lost(1.0, 19, (1, 0, 0)))
     assert last[:1] == [Purge(1)]
     assert last[1].outcome is Outcome.FAILED
-    assert "row 0 of slot 0 was the work of 20 workers" in last[1].error
+    assert "row 0 of slot 0 was the work of 20 workers" in last[1].cause.what
 
 
 def test_workers_that_die_at_other_work_fail_nothing():
@@ -202,7 +203,7 @@ def test_a_refused_recovery_waits_for_one_more_row():
     assert watcher.handle(Received(2.0, 1, 1, 0, 2)) == [Recover(1, 0, (0, 1, 2))]
     failed = watcher.handle(Refused(2.0, 1, 0))
     assert failed[1].outcome is Outcome.FAILED
-    assert "noisy" in failed[1].error
+    assert "noisy" in failed[1].cause.what
 
 
 def test_a_row_that_is_needed_after_a_refusal_is_given_out_again_when_its_worker_is_lost():

@@ -1,6 +1,7 @@
 """Streams on real worker processes: right results under kills, and emulated workers that behave as predicted."""
 
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -104,8 +105,11 @@ def test_a_task_that_kills_its_workers_fails_its_job_alone():
     deadly = sum_job(chunks=4)
     deadly.partial = lambda state, chunk: os._exit(1)
     with ec.Stream(workers=2, redundancy=1.0) as stream:
-        with pytest.raises(ec.JobFailed, match="was the work of 20 workers when they died"):
+        with pytest.raises(ec.JobFailed, match="was the work of 20 workers when they died") as caught:
             stream.submit(deadly).result(120)
+        assert re.search(
+            r"\(the last one: process \d+ .*\); it is given up \(on worker \d+, chunk \d\)", str(caught.value)
+        )
         np.testing.assert_allclose(stream.submit(sum_job()).result(120), sum_result(), rtol=1e-9)
 
 

@@ -54,7 +54,7 @@ def test_an_observer_is_told_of_jobs_workers_rounds_and_messages_in_order():
     ]  # fmt: skip
     assert [(worker, place) for _, worker, place in told.of("worker_up")] == [(0, 0), (1, 1)]
     ((time_s, running, outcome, error),) = told.of("delivered")
-    assert (time_s, running.name, running.iteration, outcome, error) == (2.0, "a", 2, Outcome.DONE, "")
+    assert (time_s, running.name, running.iteration, outcome, error) == (2.0, "a", 2, Outcome.DONE, None)
     assert [finished for _, _, finished in told.of("stepped")] == [False, True]
 
 

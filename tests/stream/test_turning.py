@@ -38,8 +38,9 @@ def test_an_update_that_exits_fails_its_job_and_not_the_stream(cluster):
         job = sum_job()
         job.update = leaving
         failed, next_one = stream.submit(job), stream.submit(sum_job())
-        with pytest.raises(ec.JobFailed, match="SystemExit: 3"):
+        with pytest.raises(ec.JobFailed, match="SystemExit: 3") as caught:
             failed.result(LIMIT_S)
+        assert isinstance(caught.value.__cause__, SystemExit)
         np.testing.assert_allclose(next_one.result(LIMIT_S), sum_result())
 
 

@@ -1,5 +1,6 @@
 """Jobs that do not know yet whether a round was their last: the stream goes on hearing, and waits."""
 
+from echelon.cause import Cause
 from echelon.clusters import VirtualCluster
 from echelon.clusters.base import Trouble
 from echelon.codes import uncoded
@@ -54,7 +55,7 @@ def test_a_late_error_of_a_round_that_did_without_it_fails_nothing():
     cluster = VirtualCluster(1)
     with Stream(cluster, progress=False) as stream:
         job, handle = undecided(stream)
-        cluster.at(cluster.time + 1.0, lambda: cluster._reports.append(Trouble(0, 1, "too late to matter")))
+        cluster.at(cluster.time + 1.0, lambda: cluster._reports.append(Trouble(0, 1, Cause("too late to matter"))))
         stream.sleep(2.0)
         assert not handle.done()
         job.decide(True)

@@ -165,10 +165,10 @@ def test_a_limit_of_a_wait_is_in_virtual_seconds():
         for wait in (handle.result, handle.exception, handle.delivery):
             before = stream.now()
             with pytest.raises(TimeoutError):
-                wait(timeout_s=3.5)
+                wait(timeout=3.5)
             assert stream.now() == before + 3.5
         assert handle.progress.iteration == 3
-        np.testing.assert_allclose(handle.result(timeout_s=1.5), sum_result(chunks=3, iterations=4))
+        np.testing.assert_allclose(handle.result(timeout=1.5), sum_result(chunks=3, iterations=4))
         assert stream.now() == 12.0
         assert handle.delivery().delay == 12.0
 

@@ -94,7 +94,7 @@ def test_an_interrupted_step_leaves_nothing_behind(processes, monkeypatch):
     assert not list(processes.deliveries())
 
 
-def interrupted(handle, timeout_s=None):
+def interrupted(handle, timeout=None):
     raise KeyboardInterrupt
 
 

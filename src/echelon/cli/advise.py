@@ -107,7 +107,7 @@ def advise(
             for outcome in advice.ranked[:top]
         ],
     )
-    out.print(advice.why, markup=False, soft_wrap=True)
+    out.print(advice.why, soft_wrap=True)
 
 
 def _profile(file: Path, seed: int) -> Profile:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 # a pipe has no width of its own; 80 columns would fold tables that a file can hold
-out = Console(width=None if sys.stdout.isatty() else 140)
-err = Console(stderr=True)
+# no markup, and no emoji codes: names of jobs, workers and files may have brackets and colons
+out = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+err = Console(stderr=True, markup=False, emoji=False)
 
 
 def plain(value: Any) -> Any:
@@ -47,7 +47,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i and numbers else "left")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     out.print(table)
 
 

@@ -136,9 +136,9 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
         stable = "the queue is stable without it" if enlarged.stable else "nothing was added"
         said = f"added {', '.join(enlarged.added)}" if enlarged.added else stable
         useless = f"; {', '.join(enlarged.useless)} can't help: their links alone take too long"
-        out.print(f"Pool: {said}{useless if enlarged.useless else ''}.", markup=False)
+        out.print(f"Pool: {said}{useless if enlarged.useless else ''}.")
         if not enlarged.stable:
-            out.print("[bold]No worker was found in the pool that makes the queue stable.[/bold]")
+            out.print("No worker was found in the pool that makes the queue stable.", style="bold")
     print_table(
         f"Split by {report['rule']}: {split.tasks} rows, "
         f"{f'any {profile.workload.critical}' if report['purge'] else 'all'} of which end an iteration; "
@@ -175,7 +175,7 @@ def _show(profile: Profile, split: Split, report: dict[str, Any], enlarged: Enla
         ],
     )
     for note in _notes(profile, report):
-        out.print(note, markup=False)
+        out.print(note)
 
 
 def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:

@@ -44,7 +44,7 @@ def report(
         print_json(said | {"pictures": [str(path) for path in pictures]})
         return
     _show(said)
-    out.print(f"Pictures: {', '.join(map(str, pictures))}", markup=False, soft_wrap=True)
+    out.print(f"Pictures: {', '.join(map(str, pictures))}", soft_wrap=True)
 
 
 def run_report(record: Record) -> dict[str, Any]:

@@ -108,10 +108,10 @@ def run(
                 try:
                     save_result(results, done)
                 except (OSError, TypeError, ValueError) as error:
-                    err.print(f"{done.name}: its result can't be written: {error}", markup=False)
+                    err.print(f"{done.name}: its result can't be written: {error}")
             if done.error is not None:
-                err.print(f"[bold]{done.name} failed[/bold]", markup=True)
-                err.print(str(done.error), markup=False, highlight=False)
+                err.print(f"{done.name} failed", style="bold")
+                err.print("\n".join([str(done.error), *getattr(done.error, "__notes__", ())]), highlight=False)
     if json:
         print_json({"jobs": [job_report(done) for done in delivered]})
     else:
@@ -127,7 +127,7 @@ def _interrupted(journal: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         how = "" if journal is None else f" The jobs in {journal} go on when this is run again, with another --record."
-        err.print(f"Interrupted.{how}", markup=False)
+        err.print(f"Interrupted.{how}")
         raise
 
 
@@ -201,6 +201,7 @@ def job_report(done: Delivery) -> dict[str, Any]:
         "error_relative_to_terms": done.error_estimate.relative_to_terms,
         "error_relative_to_result": done.error_estimate.relative_to_result,
         "failed": None if done.error is None else str(done.error),
+        "traceback": None if done.error is None else done.error.traceback,
     }
 
 

@@ -54,7 +54,7 @@ def trace(
         )
         return
     _show(found)
-    out.print(f"Written to {file}.", markup=False, soft_wrap=True)
+    out.print(f"Written to {file}.", soft_wrap=True)
 
 
 def _method(job: Workload) -> str:
@@ -80,4 +80,4 @@ def _show(found: Traced) -> None:
         ],
     )
     for note in found.notes:
-        out.print(note, markup=False)
+        out.print(note)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
 from echelon.plan import Task
 
 
@@ -73,11 +74,11 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A task raised; `error` is the worker's traceback."""
+    """A task raised, as `cause` says."""
 
     worker: int
     round: int
-    error: str
+    cause: Cause
 
 
 Report = Up | Down | Message | Trouble

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from echelon import trees
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
+from echelon.clusters import raised
 from echelon.plan import Task
 
 INLINE = 32 * 1024  # bytes of payload that travel in the frame itself; larger ones lie in shared memory
@@ -137,14 +139,11 @@ def unpack_ended(frame: Frame) -> tuple[int, int, int]:
     return worker, pid, status
 
 
-def pack_raised(round: int, error: str) -> bytes:
-    """Return a frame with a traceback, its middle left out where it is too long for one."""
-    text = error.encode(errors="backslashreplace")
-    if len(text) > INLINE:
-        text = text[: INLINE // 2] + b"\n[...]\n" + text[-INLINE // 4 :]
-    return _SHORT.pack(RAISED, 0, round) + text
+def pack_raised(round: int, cause: Cause) -> bytes:
+    """Return a frame that says that a task raised."""
+    return _SHORT.pack(RAISED, 0, round) + raised.packed(cause, most=INLINE // 2)
 
 
-def unpack_raised(frame: Frame) -> tuple[int, str]:
-    """Return round and traceback."""
-    return _SHORT.unpack_from(frame)[2], frame[_SHORT.size :].decode(errors="replace")
+def unpack_raised(frame: Frame) -> tuple[int, Cause]:
+    """Return round and cause."""
+    return _SHORT.unpack_from(frame)[2], raised.unpacked(bytes(frame[_SHORT.size :]))

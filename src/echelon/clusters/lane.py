@@ -5,7 +5,6 @@ asks whether the round, and the slot, are still wanted: a purge costs one part a
 """
 
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 from echelon import trees
 from echelon.arrays import NumberArray, private
+from echelon.cause import Cause, caught
 from echelon.clusters.ahead import AheadState
 from echelon.clusters.base import AtOnce, Work
 from echelon.clusters.narrow import narrowed
@@ -45,6 +45,7 @@ class Lane:
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
         self._uses: dict[int, int] = {}  # of each part, by rows still to compute
+        self.computing: Sequence[int] = ()  # the parts that the work computes just now, to be named if it raises
 
     def expect(self, rows: Iterable[tuple[int, int]]) -> None:
         """Register coming rows, (slot, row) each: what they share is kept until the last of them."""
@@ -55,6 +56,7 @@ class Lane:
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where the round is no longer wanted."""
+        self.computing = ()
         found = self._row(slot, row)
         return found if found is None or not self._narrow else narrowed(*found)
 
@@ -72,7 +74,7 @@ class Lane:
             if known is None:
                 if not self._wanted():
                     return None
-                known = self._kept[part] = _flat(self._work.part(self._state, part), keep=True)
+                known = self._kept[part] = self._part(part, keep=True)
             used[part] = known
         for part in parts:
             self._used(part)
@@ -97,7 +99,7 @@ class Lane:
             if not self._wanted():
                 return None
             again = self._uses.get(part, 1) > 1
-            known = _flat(self._work.part(self._state, part), keep=self._own or again)
+            known = self._part(part, keep=self._own or again)
             if again:
                 self._kept[part] = known
         self._used(part)
@@ -111,7 +113,12 @@ class Lane:
             return None
         for part in parts:
             self._used(part)
+        self.computing = parts
         return _flat(work.at_once(self._state, parts, coefficients), keep=self._own)
+
+    def _part(self, part: int, *, keep: bool) -> tuple[bytes, list[NumberArray]]:
+        self.computing = (part,)
+        return _flat(self._work.part(self._state, part), keep)
 
     def _used(self, part: int) -> None:
         """Count one use of a part less, and drop its result after the last."""
@@ -142,6 +149,11 @@ class AheadLane:
                 if self._ahead is None:
                     self._ahead = self._make(*self._state.ahead())
                 self._ahead.expect(ahead)
+
+    @property
+    def computing(self) -> Sequence[int]:
+        """The parts that the round's work computes just now."""
+        return self._lane.computing
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where it is not wanted, or fails ahead."""
@@ -204,7 +216,7 @@ class LaneWorker(ABC):
         """Send the message of a row."""
 
     @abstractmethod
-    def complain(self, error: str) -> None:
+    def complain(self, cause: Cause) -> None:
         """Tell the master that a task raised."""
 
     def allocate(self, form: bytes) -> list[NumberArray] | None:
@@ -265,8 +277,8 @@ class LaneWorker(ABC):
         self.at(given[0].slot, given[0].row)  # the work's own import may kill the worker
         try:
             lane = self._new_lane(*bring())
-        except BaseException:  # user code that exits fails its job, not the worker
-            self.complain(traceback.format_exc())
+        except BaseException as error:  # user code that exits fails its job, not the worker
+            self.complain(caught(error, at=(given[0].slot, given[0].row)))
             return
         self._append(lane, given)
 
@@ -281,8 +293,8 @@ class LaneWorker(ABC):
     def _append(self, lane: Lane | AheadLane, given: list[Given]) -> None:
         try:
             lane.expect((task.slot, task.row) for task in given)
-        except BaseException:
-            self.complain(traceback.format_exc())
+        except BaseException as error:
+            self.complain(caught(error))
             return
         self._lane = lane
         self._tasks.extend(given)
@@ -308,12 +320,13 @@ class LaneWorker(ABC):
             found = self._lane.row(task.slot, task.row)
             if found is not None:
                 self.stage(*found)
-        except BaseException:
+        except BaseException as error:
             self.abandon()
             if is_ahead(task.slot):
                 return None  # its job reports it in its own turn
+            cause = caught(error, at=(task.slot, task.row), parts=self._lane.computing)
             self.forget()
-            self.complain(traceback.format_exc())
+            self.complain(cause)
             return None
         return found
 

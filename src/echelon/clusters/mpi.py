@@ -308,10 +308,10 @@ class MpiCluster(RealTime):
         elif stream == self._stream and rank in self._ranks:
             known = self._ranks[rank]
             if kind == frames.RAISED:
-                round, error = frames.unpack_raised(frame)
+                round, cause = frames.unpack_raised(frame)
                 if known.told == round:
                     known.owed.clear()
-                reports.append(Trouble(known.number, round, error))
+                reports.append(Trouble(known.number, round, cause))
             else:
                 known.up = True
                 reports.append(Up(known.number, known.number))

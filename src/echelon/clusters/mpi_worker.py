@@ -15,6 +15,7 @@ import numpy as np
 
 from echelon import trees
 from echelon.arrays import NumberArray, private
+from echelon.cause import Cause
 from echelon.clusters import blas_threads, frames, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
@@ -283,9 +284,9 @@ class MpiWorker(LaneWorker):
         else:
             self._send(frame)
 
-    def complain(self, error: str) -> None:
-        """Send a traceback."""
-        self._send(frames.pack_raised(self.round, error))
+    def complain(self, cause: Cause) -> None:
+        """Say that a task raised."""
+        self._send(frames.pack_raised(self.round, cause))
 
 
 def _unpacked(order: Order) -> Any:

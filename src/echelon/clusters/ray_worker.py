@@ -16,6 +16,7 @@ from typing import Any
 
 from echelon import trees
 from echelon.arrays import NumberArray, private
+from echelon.cause import Cause
 from echelon.clusters import frames
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
@@ -159,6 +160,6 @@ class RayWorker(LaneWorker):
         else:
             self._outbox.put(bytes(frames.with_payload(head, form, segments)))
 
-    def complain(self, error: str) -> None:
-        """Send a traceback."""
-        self._outbox.put(frames.pack_raised(self.round, error))
+    def complain(self, cause: Cause) -> None:
+        """Say that a task raised."""
+        self._outbox.put(frames.pack_raised(self.round, cause))

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
 from echelon.clusters.lane import LaneWorker
@@ -82,9 +83,9 @@ class ThreadWorker(LaneWorker):
         """Report the message of a row."""
         self._cluster.reports.put(Message(self.number, self.round, slot, row, seconds, form, segments))
 
-    def complain(self, error: str) -> None:
-        """Report a traceback."""
-        self._cluster.reports.put(Trouble(self.number, self.round, error))
+    def complain(self, cause: Cause) -> None:
+        """Report that a task raised."""
+        self._cluster.reports.put(Trouble(self.number, self.round, cause))
 
 
 class ThreadCluster(RealTime, Inside):

@@ -17,6 +17,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
 from echelon.clusters import shipping
 from echelon.clusters.base import Doing, Down, Message, Report, Trouble, Up
 from echelon.clusters.faults import (
@@ -211,9 +212,9 @@ class VirtualCluster(Inside):
         self.lent[self._sent] = segments
         self._reports.append(Message(number, round, slot, row, seconds, form, segments, self._sent))
 
-    def report(self, worker: VirtualWorker, error: str) -> None:
+    def report(self, worker: VirtualWorker, cause: Cause) -> None:
         """Deliver the report of a task that raised."""
-        self._pass(worker, partial(self._reports.append, Trouble(worker.number, worker.round, error)))
+        self._pass(worker, partial(self._reports.append, Trouble(worker.number, worker.round, cause)))
 
     def release(self, message: Message) -> None:
         """Take back the memory of a message."""
@@ -309,7 +310,7 @@ class VirtualCluster(Inside):
                 for other in self._numbers.values():
                     other.get_stuck()
             case Raise() if worker.task is not None and not worker.hung:
-                self.report(worker, "raised on purpose")
+                self.report(worker, Cause("raised on purpose"))
                 worker.forget()
             case Crash(notice=notice, restart=restart):
                 at = worker.die()

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
 from echelon.clusters.base import Work
 from echelon.clusters.lane import Given, LaneWorker
 from echelon.clusters.pace import Pace
@@ -165,6 +166,6 @@ class VirtualWorker(LaneWorker):
         """Send the message of a row."""
         self._cluster.send(self, slot, row, seconds, form, segments)
 
-    def complain(self, error: str) -> None:
+    def complain(self, cause: Cause) -> None:
         """Tell the master that a task raised."""
-        self._cluster.report(self, error)
+        self._cluster.report(self, cause)

@@ -12,6 +12,7 @@ from typing import Any
 
 from echelon import trees
 from echelon.arrays import NumberArray
+from echelon.cause import Cause
 from echelon.clusters import frames, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
@@ -150,7 +151,7 @@ class ProcessWorker(LaneWorker):
         else:
             self._socket.send(frames.with_payload(head, form, segments))
 
-    def complain(self, error: str) -> None:
-        """Send a traceback."""
+    def complain(self, cause: Cause) -> None:
+        """Say that a task raised."""
         self._check_process()
-        self._socket.send(frames.pack_raised(self.round, error))
+        self._socket.send(frames.pack_raised(self.round, cause))

@@ -20,7 +20,8 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
 
     messages: arrays of one shape and type (NumPy, torch, CuPy, JAX …), one per column of `weights`. `out`, where given,
     is filled (NumPy only). Float32 messages are combined in float32, by weights rounded to it. `sizes`, where
-    given, is filled with the largest number of every message, found in the same pass, shape (messages,).
+    given, is filled with the largest number of every message, found in the same pass, shape (messages,); 0 for those
+    that do not enter. A message with weight 0 does not enter at all: what is not finite in it changes nothing.
 
     >>> combine(np.array([[2.0, -1.0]]), [np.ones(3), np.arange(3.0)]).tolist()
     [[2.0, 1.0, 0.0]]
@@ -34,6 +35,8 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
     shape = tuple(messages[0].shape)
     if {tuple(message.shape) for message in messages} != {shape}:
         raise ArgumentError(f"messages: must all have one shape, {shape}")
+    if not weights.any(axis=0).all():
+        return _combine_used(weights, messages, out, sizes)
     messages = [inexact(message) for message in messages]
     if not plain and not all(api.is_numpy_array(message) for message in messages):
         if out is not None:
@@ -53,16 +56,43 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
     sums, narrow = out.reshape(wanted, len(flat[0])), weights.astype(dtype)
     if sizes is not None:
         sizes[:] = 0.0
-    if len(flat[0]) <= _SMALL:
-        gathered = np.array(flat, dtype=dtype)
-        np.matmul(narrow, gathered, out=sums)
-        if sizes is not None and gathered.size:
-            np.abs(gathered).max(axis=1, out=sizes)
-    elif wanted == 1:
-        _accumulate(narrow[0], flat, sums[0], sizes)
-    else:
-        _multiply(narrow, flat, sums, sizes)
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is the caller's to look at
+        if len(flat[0]) <= _SMALL:
+            gathered = np.array(flat, dtype=dtype)
+            np.matmul(narrow, gathered, out=sums)
+            if sizes is not None and gathered.size:
+                np.abs(gathered).max(axis=1, out=sizes)
+        elif wanted == 1:
+            _accumulate(narrow[0], flat, sums[0], sizes)
+        else:
+            _multiply(narrow, flat, sums, sizes)
+        if not narrow.all() and not is_finite(sums):
+            for line, total in zip(narrow, sums, strict=True):  # each from the messages that enter it
+                used = np.flatnonzero(line)
+                _accumulate(line[used], [flat[i] for i in used], total, None)
     return out
+
+
+def is_finite(array: NumberArray) -> bool:
+    """Return whether all numbers of an array are finite; usually in one pass without a copy."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
+
+
+def _combine_used(weights: NumberArray, messages: Sequence[Any], out: Any, sizes: FloatArray | None) -> Any:
+    """Combine the messages that enter at all; there is one at least, unless all weights are 0."""
+    used = np.flatnonzero(weights.any(axis=0))
+    if not len(used):
+        xp = api.array_namespace(messages[0])
+        weights, messages, used = np.ones((len(weights), 1)), [xp.zeros_like(messages[0])], np.zeros(1, dtype=np.int64)
+    else:
+        weights, messages = weights[:, used], [messages[i] for i in used]
+    inner = None if sizes is None else np.zeros(len(used))
+    found = combine(weights, messages, out, sizes=inner)
+    if sizes is not None:
+        sizes[:] = 0.0
+        sizes[used] = inner
+    return found
 
 
 def largest(array: Any) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from echelon import checks
 from echelon.arrays import IntArray, NumberArray
 from echelon.codes.base import Code
 from echelon.codes.distance import SEARCH, components, tells
@@ -55,6 +56,8 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
     multiples of each other, and messages of few numbers, have to be searched for; where that would take more than
     200 000 sets, `told` is False.
     """
+    if tolerance is not None:
+        checks.number("tolerance", tolerance, least=0)
     listed = [int(row) for row in rows]
     if len(listed) != len(messages) or len(set(listed)) != len(listed) or not set(listed) <= set(range(code.rows)):
         raise ArgumentError(

@@ -70,6 +70,10 @@ class IterativeJob(ABC):
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return the code that protects an iteration, with about `redundancy` rows per needed one."""
 
+    def plain_code(self) -> Code | None:
+        """Return a code whose rows are the parts; None where the job can't go on with another code than its own."""
+        return None
+
     @property
     def code_key(self) -> Hashable:
         """Equal for jobs that share a code at the same redundancy: all that `code` depends on."""
@@ -100,6 +104,10 @@ class IterativeJob(ABC):
     def held(self, slot: int) -> Sequence[int]:
         """Return the rows of a slot that came in rounds before."""
         return ()
+
+    def chunk_of(self, part: int) -> int | None:
+        """Return the number of the chunk that a part is computed from, to name it in errors; None without chunks."""
+        return None
 
     def recovered(self, collected: Collected) -> Any:
         """Return what `step` is given."""

@@ -71,6 +71,10 @@ class BlockJob(IterativeJob):
         """Return what travels to the workers."""
         return BlockWork(codes, self.plan, self.partial, self.prepare, self._chunks)
 
+    def chunk_of(self, part: int) -> int:
+        """Return the chunk of a part, which is one block of its derivative."""
+        return part % self.parts
+
     def request(self, state: Any) -> Any:
         """Return the state, with room for what the blocks of a chunk share in this round."""
         return state if self.prepare is None else RoundState(state)

@@ -1,5 +1,6 @@
 """What a round gave: its messages, and the weights that recover its slots from them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,18 +9,29 @@ from echelon import trees
 from echelon.arrays import FloatArray, NumberArray
 from echelon.clusters import Message
 from echelon.clusters.narrow import EPSILON, is_narrow
-from echelon.codes import Weights, combine, relative
+from echelon.codes import Code, Weights, combine, relative
+from echelon.codes.combine import is_finite
+from echelon.errors import NotFinite
+
+_NOT_FINITE = (
+    "results that are not finite can't be recovered from rows that combine several parts, where inf may become NaN: "
+    "return finite numbers, or let the job run without a code (redundancy=1.0)"
+)
 
 
 class Collected:
     """Messages of a round, by slot and row, and weights of the slots that are recovered.
 
+    codes: of the slots, or of all of them. A sum of rows that add and subtract the same part can't tell inf from NaN:
+        where one is not finite, `NotFinite` is raised. Without codes nothing is said.
     relative_to_result: the error to expect of what was added up so far, relative to its largest number; 0 where
         nothing was.
     """
 
-    def __init__(self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights]) -> None:
-        self.messages, self.weights = messages, weights
+    def __init__(
+        self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights], codes: Sequence[Code] = ()
+    ) -> None:
+        self.messages, self.weights, self._codes = messages, weights, codes
         self.relative_to_result = 0.0
 
     def take(self) -> dict[tuple[int, int], Message]:
@@ -41,6 +53,8 @@ class Collected:
         messages, sizes, values = self._of(slot), np.empty(len(weights.rows)), []
         for i in range(len(messages[0].segments)):
             values.append(weights.combine([message.segments[i] for message in messages], sizes=sizes))
+            if self._codes and len(weights.solved) and not is_finite(values[-1][weights.solved]):
+                raise NotFinite(_NOT_FINITE)
             seen = weights.error_estimate(values[-1], sizes, *precisions(messages[0], i))
             self.relative_to_result = max(self.relative_to_result, seen.relative_to_result)
         return trees.unflatten(messages[0].form, values)
@@ -56,10 +70,20 @@ class Collected:
         sums: list[NumberArray] = []
         for i in range(len(messages[0].segments)):
             sums.append(combine(row, [message.segments[i] for message in messages], sizes=sizes)[0])
+            if not is_finite(sums[-1]) and any(map(self._mixes, slots)):
+                raise NotFinite(_NOT_FINITE)
             epsilon, adding = precisions(messages[0], i)
             error = self._error(slots, sizes, epsilon, adding)
             self.relative_to_result = max(self.relative_to_result, relative(error, sums[-1], epsilon))
         return trees.unflatten(messages[0].form, sums)
+
+    def _mixes(self, slot: int) -> bool:
+        """Return whether the sum of a slot takes some part with both signs: then inf - inf may come of an inf."""
+        if not self._codes:
+            return False
+        weights = self.weights[slot]
+        terms = weights.matrix[0][:, None] * self._codes[slot % len(self._codes)].matrix[weights.rows]
+        return bool(np.iscomplexobj(terms) or (terms < 0).any())
 
     def _error(self, slots: list[int], sizes: FloatArray, epsilon: float, adding: float) -> float:
         """Return the error to expect of the sum of some slots, from the largest number of every message."""

@@ -81,6 +81,10 @@ class LinearJob(IterativeJob):
             raise ArgumentError("code: not allowed; its first rows must be the blocks in their order")
         return made
 
+    def plain_code(self) -> Code:
+        """Return the blocks themselves."""
+        return mds(parts=self.parts, rows=self.parts, rng=np.random.default_rng(0))
+
     def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""
         height = -(-self.matrix.shape[0] // self.parts)

@@ -101,6 +101,10 @@ class SumJob(IterativeJob):
             return uncoded(parts=self.parts)
         return cyclic(rows=self.parts, load=self.parts - needed + 1, rng=rng)
 
+    def plain_code(self) -> Code:
+        """Return the chunks themselves."""
+        return uncoded(parts=self.parts)
+
     def work(self, codes: Sequence[Code]) -> "SumWork":
         """Return what travels to the workers."""
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
@@ -108,6 +112,10 @@ class SumJob(IterativeJob):
         if self._weighted is not None:
             return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow)
         return SumWork(codes, chunks, self.partial, self._chunks, narrow=narrow)
+
+    def chunk_of(self, part: int) -> int:
+        """Return the part: it is a chunk's number."""
+        return part
 
     def request(self, state: Any) -> Any:
         """Return the state: parts are computed from it."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from echelon.cause import Cause
 from echelon.plan import Task
 
 
@@ -74,11 +75,11 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A job ended; `error` says why where it failed."""
+    """A job ended; `cause` says why where it failed."""
 
     job: int
     outcome: Outcome
-    error: str = ""
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

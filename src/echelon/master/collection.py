@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from echelon.cause import Cause
 from echelon.codes import Code, CountTracker, Tracker, tracker
 from echelon.endings import EndRule, Row
 from echelon.master.actions import Assign
@@ -145,24 +146,29 @@ class Collection:
             self.busy[worker] = min(self.busy[worker], len(left))
         return working
 
-    def lose(self, worker: int, at: tuple[int, int, int] | None, *, overran: bool = False) -> str:
+    def lose(
+        self, worker: int, at: tuple[int, int, int] | None, reason: str = "", *, overran: bool = False
+    ) -> Cause | None:
         """Forget a worker's lane; return why the row that it computed is given up, if it is."""
         self.pending.pop(worker, None)
         if at is None or at[0] != self.round or at[1:] in self.received:
-            return ""
+            return None
         _, slot, row = at
         if not self.knows(slot, row):
-            return ""  # of the next job
+            return None  # of the next job
         counter, most = (self.overruns, OVERRUNS) if overran else (self.kills, KILLS)
         counter[slot, row] += 1
         if counter[slot, row] < most:
-            return ""
+            return None
         if overran:
-            return (
+            what = (
                 f"row {row} of slot {slot} took too long on {most} workers, which were killed; it is given up. If its "
                 "parts just need that long, raise the stream's part_timeout_s"
             )
-        return f"row {row} of slot {slot} was the work of {most} workers when they died; it is given up"
+        else:
+            last = f" (the last one: {reason})" if reason else ""
+            what = f"row {row} of slot {slot} was the work of {most} workers when they died{last}; it is given up"
+        return Cause(what, worker=worker, slot=slot, row=row)
 
     def orphans(self, alive: Iterable[int]) -> list[Task]:
         """Return the tasks that must be given out so that every slot can be recovered from what is on its way."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from echelon.cause import Cause
 from echelon.codes import Code
 from echelon.plan import Plan
 
@@ -37,7 +38,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known.
+    """A worker is gone. `at` is the round, slot and row that it was computing, if that is known; `reason` says how.
 
     overran: whether it was killed because it computed that row for too long.
     """
@@ -45,6 +46,7 @@ class Lost:
     time: float
     worker: int
     at: tuple[int, int, int] | None = None
+    reason: str = ""
     overran: bool = False
 
 
@@ -130,7 +132,7 @@ class Failed:
 
     time: float
     round: int
-    error: str
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from echelon import checks
+from echelon.cause import Cause
 from echelon.errors import IllegalEvent
 from echelon.master.actions import (
     Action,
@@ -153,13 +154,13 @@ class Master:
     def _failed(self, event: Failed) -> list[Action]:
         if event.round != self.round or self.phase is Phase.IDLE:
             return []
-        return self._end(Outcome.FAILED, event.error)
+        return self._end(Outcome.FAILED, event.cause)
 
-    def _end(self, outcome: Outcome, error: str = "") -> list[Action]:
+    def _end(self, outcome: Outcome, cause: Cause | None = None) -> list[Action]:
         """Deliver the job in service, drop what is left of its round, and turn to the next job."""
         assert self.job is not None
         actions: list[Action] = [Purge(self.round)] if self.phase is Phase.COLLECTING else []
-        actions.append(Deliver(self.job, outcome, error))
+        actions.append(Deliver(self.job, outcome, cause))
         self.job, self.collection = None, None
         return actions + self._next_job()
 
@@ -292,7 +293,7 @@ class Master:
                 f"slot {event.slot}: all rows arrived and still give too noisy a result; raise the job's tolerance or "
                 "choose a better conditioned code"
             )
-            return self._end(Outcome.FAILED, text)
+            return self._end(Outcome.FAILED, Cause(text, slot=event.slot))
         collection.refused[event.slot] = True
         if self.workers and not collection.given:
             # all rows came before the round began, and none is on its way
@@ -335,8 +336,8 @@ class Master:
             # it worked on the next job, which may have killed it
             self.barred.add(ahead.job)
             at, stops = None, self._all_hands()
-        given_up = self.collection.lose(event.worker, at, overran=event.overran)
-        if given_up:
+        given_up = self.collection.lose(event.worker, at, event.reason, overran=event.overran)
+        if given_up is not None:
             return self._end(Outcome.FAILED, given_up)
         if self.collection.over():  # no worker is left to wait for
             return self._end_round()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,7 +18,7 @@ from echelon.arrays import NumberArray
 from echelon.closing import Closing
 from echelon.clusters import Cluster
 from echelon.codes.combine import inexact
-from echelon.errors import ArgumentError, ClusterError
+from echelon.errors import ArgumentError, ClusterError, JobFailed
 from echelon.products.chain import ChainJob, Product
 from echelon.products.factors import Factor
 from echelon.products.feed import Feed
@@ -25,7 +26,7 @@ from echelon.products.future import ProductFuture
 from echelon.products.results import Results
 from echelon.profile import Profile
 from echelon.schemes import Sequential, Window
-from echelon.stream import Delivery, Stream
+from echelon.stream import Stream
 
 Pair = tuple[Any, Any]
 TOLERANCE = 2.4e-5  # noise amplified 200 times in float32: one product in 400 waits for it
@@ -166,7 +167,7 @@ class MatmulStream(Closing):
             tolerance=self._tolerance,
         )
         handle = self._stream.submit(job, deliver=False)
-        handle.future.add_done_callback(lambda future: self._over(job, future))
+        handle.add_done_callback(partial(self._over, job))
 
     def _begin_or_fail(self) -> None:
         """Begin a chain; if the stream is broken, all that waits for it fails."""
@@ -177,13 +178,15 @@ class MatmulStream(Closing):
                 _fail(product, broken)
             raise
 
-    def _over(self, job: ChainJob, future: Future[Delivery]) -> None:
+    def _over(self, job: ChainJob, handle: Future[Any]) -> None:
         """Note that a chain ended: what it left undone fails; what waits begins another one."""
-        closed = future.exception()
-        error = closed or future.result().error
+        try:
+            error = handle.exception()
+        except CancelledError as cancelled:
+            error = cancelled
         if error is None:
             return
-        for product in job.abandon(closed=closed is not None):
+        for product in job.abandon(closed=not isinstance(error, JobFailed)):
             _fail(product, error)
         if self._feed.ended():
             with suppress(ClusterError):  # those that wait are told

@@ -11,6 +11,8 @@ from echelon.stream.observer import Observer, RoundSeen, Running
 
 log = logging.getLogger("echelon.stream")
 
+_WARNINGS = 10  # failed jobs that are named when nobody asked about them
+
 
 class Deliverer(Observer):
     """Takes what a driver reports of jobs and workers, in its thread; hands out deliveries to any other.
@@ -30,6 +32,8 @@ class Deliverer(Observer):
         self._journal = journal
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
         self._silent: set[int] = set()  # those left out of the deliveries
+        self._withdrawn: set[int] = set()  # those cancelled that the driver has not dropped yet
+        self._unasked: dict[int, JobFailed] = {}  # failures that no caller has seen
         self._ready: dict[int, Delivery] = {}  # by number
         self._starved = -1
 
@@ -86,7 +90,31 @@ class Deliverer(Observer):
                 if self.closed:
                     raise ClusterError("the stream is closed: open its journal again for what was not taken")
                 (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
+            self._unasked.pop(delivery.number, None)
             return self._ready.pop(delivery.number)
+
+    def took(self, delivery: Delivery) -> Delivery:
+        """Return the delivery that a handle is about to give to the caller."""
+        with self.changed:
+            self._unasked.pop(delivery.number, None)
+        return delivery
+
+    def withdraw(self, number: int) -> bool:
+        """Leave a job out from now on, because it was cancelled; return whether it was still expected."""
+        with self.changed:
+            if number not in self._handles or number in self._withdrawn:
+                return False
+            self._withdrawn.add(number)
+            return True
+
+    def warn_of_unasked(self) -> None:
+        """Say in the log which jobs failed without anybody having seen it."""
+        with self.changed:
+            unasked, self._unasked = list(self._unasked.values()), {}
+        for error in unasked[:_WARNINGS]:
+            log.warning("a job failed, and nobody asked: %s", str(error).partition("\n")[0])
+        if len(unasked) > _WARNINGS:
+            log.warning("%d more jobs failed, and nobody asked", len(unasked) - _WARNINGS)
 
     def outstanding(self) -> list[Handle]:
         """Return the handles of all jobs that have not ended."""
@@ -107,7 +135,7 @@ class Deliverer(Observer):
     def break_down(self, error: BaseException) -> None:
         """Fail all outstanding jobs: there will be no more results."""
         for handle in self._let_go(error):
-            handle.future.set_exception(ClusterError(f"the stream broke down: {error}"))
+            handle.set_exception(ClusterError(f"the stream broke down: {error}"))
 
     def _let_go(self, error: BaseException | None = None) -> list[Handle]:
         with self.changed:
@@ -116,7 +144,7 @@ class Deliverer(Observer):
             left = list(self._handles.values())
             self._handles.clear()
             self.changed.notify_all()
-        return left
+            return [handle for handle in left if handle.number not in self._withdrawn]
 
     def check_whole(self) -> None:
         """Raise if the stream broke down."""
@@ -132,9 +160,22 @@ class Deliverer(Observer):
         if self._journal is not None:
             self._journal.stepped(running.number, running.state, running.iteration, running.error_estimate, finished)
 
-    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
+    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
         """A job ended."""
-        failed = None if outcome is not Outcome.FAILED else JobFailed(f"{running.name}: {error}")
+        with self.changed:  # a cancel comes before this, or too late
+            if running.number in self._withdrawn:
+                outcome, error = Outcome.CANCELLED, None
+            handle, delivery = self._ended(time_s, running, outcome, error)
+            self._withdrawn.discard(running.number)
+        # outside the lock: callbacks of the future may do anything
+        if outcome is not Outcome.CANCELLED:
+            handle.finish(delivery)
+        log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delivery.delay, running.iteration)
+
+    def _ended(
+        self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None
+    ) -> tuple[Handle, Delivery]:
+        """Note the end of a job; return its handle, which is not told yet, and its delivery."""
         if self._journal is not None and outcome is Outcome.CANCELLED:
             self._journal.dropped(running.number)
         with self.changed:
@@ -142,20 +183,17 @@ class Deliverer(Observer):
             delay = time_s - running.arrived
             result = running.state if outcome is Outcome.DONE else None
             delivery = Delivery(
-                handle.name, running.number, result, failed, delay, running.iteration, running.error_estimate,
+                handle.name, running.number, result, error, delay, running.iteration, running.error_estimate,
                 running.messages, running.nbytes,
             )  # fmt: skip
             handle.iteration = running.iteration
             if outcome is not Outcome.CANCELLED and running.number not in self._silent:
                 self._ready[running.number] = delivery
+            if error is not None:
+                self._unasked[running.number] = error
             self._silent.discard(running.number)
             self.changed.notify_all()
-        # outside the lock: callbacks of the future may do anything
-        if outcome is Outcome.CANCELLED:
-            handle.drop()
-        else:
-            handle.future.set_result(delivery)
-        log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delay, running.iteration)
+        return handle, delivery
 
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         """A worker joined."""

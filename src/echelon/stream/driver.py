@@ -6,24 +6,27 @@ reach it through `order`.
 
 import logging
 import math
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from echelon.cause import Cause, caught
 from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
 from echelon.clusters.faults import MasterKilled
 from echelon.codes import ErrorEstimate, Weights
-from echelon.errors import JournalError, NotDecodable
+from echelon.errors import JournalError, NotDecodable, NotFinite
 from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
+from echelon.stream.failing import job_failed
 from echelon.stream.kept import Store
 from echelon.stream.liveness import Liveness
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
+from echelon.stream.plainly import without_code
 from echelon.stream.planning import Planning
 from echelon.stream.task_times import heard
 
@@ -143,9 +146,10 @@ class Driver:
         match report:
             case Message():
                 self._receive(report, now)
-            case Trouble(worker=worker, round=round, error=error):
+            case Trouble(worker=worker, round=round, cause=cause):
                 if self._seen is not None and round == self._seen.round:  # else the round did without it
-                    self.tell(events.Failed(now, round, f"on worker {worker}:\n{error}"))
+                    place = self.places.get(worker)
+                    self.tell(events.Failed(now, round, replace(cause, worker=worker, place=place)))
             case Up(worker=worker, place=place):
                 self.places[worker] = place
                 self._liveness.joined(now)
@@ -154,7 +158,7 @@ class Driver:
             case Down(worker=worker, place=place, reason=reason, at=at):
                 self.places.pop(worker, None)
                 self._observers.tell(Observer.worker_down, now, worker, place, reason)
-                self.tell(events.Lost(now, worker, at, self._liveness.lost(worker)))
+                self.tell(events.Lost(now, worker, at, reason, self._liveness.lost(worker)))
 
     def _receive(self, message: Message, now: float) -> None:
         worker, round, slot, row, seconds, form, segments, _ = message
@@ -186,7 +190,9 @@ class Driver:
             self._messages[slot, row] = widely(self._cluster, message)
             seen.end = now
         if form != expected:
-            self.tell(events.Failed(now, round, _MIXED.format(expected.decode(), form.decode())))
+            mixed = _MIXED.format(expected.decode(), form.decode())
+            cause = Cause(mixed, worker=worker, place=self.places.get(worker), slot=slot, row=row)
+            self.tell(events.Failed(now, round, cause))
         else:
             self.tell(received)
 
@@ -218,8 +224,8 @@ class Driver:
                 self._timer = None
             case actions.Update(job=job, round=round):
                 return self._update(self._jobs[job], round)
-            case actions.Deliver(job=job, outcome=outcome, error=error):
-                self._deliver(job, outcome, error)
+            case actions.Deliver(job=job, outcome=outcome, cause=cause):
+                self._deliver(job, outcome, cause)
             case actions.SetTimer(at=at, round=round, attempt=attempt):
                 self._timer = (at, round, attempt)
             case actions.Starve(job=job):
@@ -265,7 +271,7 @@ class Driver:
             self._not_ctrl_c(error)
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
-            return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+            return events.Failed(self.now(), round, caught(error))
         seen = RoundSeen(running.number, round, running.iteration, start, plan, owners, loading=loading)
         if taken is not None and taken.messages:
             self._messages = taken.messages
@@ -310,9 +316,10 @@ class Driver:
         seen, self._seen, self._served = self._seen, None, None
         self._liveness.ended()
         assert seen is not None
+        store = running.store
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
-        collected = Collected(self._messages, self._weights)
+        collected = Collected(self._messages, self._weights, running.codes)
         try:
             running.state, finished = running.job.advance(
                 running.state, running.iteration + 1, collected, partial(self._decided, round)
@@ -326,9 +333,14 @@ class Driver:
             self._observers.tell(Observer.stepped, running, seen, bool(finished))
         except FATAL:
             raise
-        except BaseException as error:
+        except NotFinite as error:
+            if not without_code(running):
+                return events.Failed(self.now(), round, caught(error))
+            self._unload(store)
+            return events.Updated(self.now(), round, False)  # the same iteration once more
+        except BaseException as error:  # code that exits fails its job, not the stream
             self._not_ctrl_c(error)
-            return events.Failed(self.now(), round, f"on the master:\n{traceback.format_exc()}")
+            return events.Failed(self.now(), round, caught(error))
         finally:
             self._messages = collected.messages
             self._drop_messages()
@@ -348,7 +360,7 @@ class Driver:
             self._cluster.release(message)
         self._messages, self._weights, self._forms = {}, {}, {}
 
-    def _deliver(self, number: int, outcome: actions.Outcome, error: str) -> None:
+    def _deliver(self, number: int, outcome: actions.Outcome, cause: Cause | None) -> None:
         running = self._jobs.pop(number)
         if self._ahead.running is running:
             self._ahead.drop()
@@ -358,6 +370,7 @@ class Driver:
             self._liveness.dropped(self.now())
             self._drop_messages()
             self._seen = self._served = None
+        error = None if cause is None else job_failed(running, cause)
         self._observers.tell(Observer.delivered, self.now(), running, outcome, error)
 
     def _tidy(self) -> None:

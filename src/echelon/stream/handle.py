@@ -1,13 +1,19 @@
 """What a caller holds for a submitted job, and what is delivered."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from threading import Event
 from typing import Any
 
 from echelon.codes import ErrorEstimate
 from echelon.errors import JobFailed
+
+log = logging.getLogger("echelon.stream")
 
 PassTime = Callable[[Callable[[], bool], float | None], float | None]
 
@@ -46,49 +52,84 @@ class Progress:
     iterations: int | None
 
 
-class Handle:
-    """A job in the stream, like a future: `result`, `exception`, `done`, `cancel`, `progress`; or await it."""
+class Handle(Future[Any]):
+    """A job in the stream, as a `concurrent.futures.Future`, with its number, its name and its progress.
+
+    So `concurrent.futures.wait`, `as_completed`, callbacks and `asyncio.wrap_future` take it; and it can be awaited.
+    A wait that is given up does not stop the job; but who cancels an `asyncio.wrap_future` cancels the job, too.
+    Callbacks are called by the thread that drives the stream, or by the one that cancels: return soon, and wait for
+    nothing of the same stream. What they raise is logged.
+
+    In virtual time `result`, `exception`, `delivery`, an await, `wait` and `as_completed` let time pass, and their
+    limits are in virtual seconds (`as_completed` counts them by a real clock). `asyncio.wrap_future` does not: await
+    the handle itself.
+
+    cancel: drops the job of a number, unless it has ended; returns whether it did.
+    took: called with what leaves by this handle, result or failure, just before it does.
+    """
 
     def __init__(
         self,
         number: int,
         name: str,
         iterations: int | None,
-        cancel: Callable[[int], None],
+        cancel: Callable[[int], bool],
         pass_time: PassTime,
         iteration: int,
+        took: Callable[[Delivery], Delivery],
     ) -> None:
+        super().__init__()
         self.number, self.name, self.iteration = number, name, iteration
-        self.future: Future[Delivery] = Future()
-        self.future.set_running_or_notify_cancel()  # from here on only the stream can end it
-        self._iterations, self._cancel, self._pass_time = iterations, cancel, pass_time
+        self._iterations, self._cancel, self._pass_time, self._took = iterations, cancel, pass_time, took
+        self._waiters: list[Any] = _Waiters(pass_time)  # in place of the list of the base class
+        self._delivery: Delivery | None = None
 
-    def result(self, timeout_s: float | None = None) -> Any:
-        """Return the job's last state, after waiting for it; raise `JobFailed` where there is none."""
-        delivery = self.delivery(timeout_s)
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the job's last state, after waiting for it; raise `JobFailed` where there is none.
+
+        timeout: seconds of the stream's time after which `TimeoutError` is raised; the job goes on.
+        """
+        delivery = self.delivery(timeout)
         if delivery.error is not None:
             raise delivery.error
         return delivery.result
 
-    def exception(self, timeout_s: float | None = None) -> BaseException | None:
-        """Return why the job failed, or None, after waiting for its end."""
-        return self.delivery(timeout_s).error
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return why the job failed, or None, after waiting for its end; raise if it was cancelled."""
+        error = self._ended(timeout)
+        if error is not None and self._delivery is not None:
+            self._took(self._delivery)
+        return error
 
-    def delivery(self, timeout_s: float | None = None) -> Delivery:
-        """Return the delivery, after waiting for it."""
-        return self.future.result(self._pass_time(self.future.done, timeout_s))
+    def delivery(self, timeout: float | None = None) -> Delivery:
+        """Return the delivery, after waiting for it; raise if the job was cancelled."""
+        error = self._ended(timeout)
+        if self._delivery is None:  # the stream broke down before the job ended
+            assert error is not None
+            raise error
+        return self._took(self._delivery)
 
-    def done(self) -> bool:
-        """Return whether the job has ended, one way or another."""
-        return self.future.done()
+    def _ended(self, timeout: float | None) -> BaseException | None:
+        """Wait for the end; return the error that the job, or the stream, ended with."""
+        left = self._pass_time(self.done, timeout)
+        try:
+            return super().exception(left)
+        except CancelledError:
+            raise CancelledError(f"{self.name} was cancelled") from None
 
-    def cancelled(self) -> bool:
-        """Return whether the job was cancelled."""
-        return self.done() and isinstance(self.future.exception(), CancelledError)
+    def running(self) -> bool:
+        """Return whether the job has not ended; whether its turn has come is in `progress`."""
+        return not self.done()
 
-    def cancel(self) -> None:
-        """Ask for the job to be dropped, queued or running; a job that has ended stays as it is."""
-        self._cancel(self.number)
+    def cancel(self) -> bool:
+        """Drop the job, queued or running; return whether it is cancelled: one that has ended stays as it is."""
+        if self._cancel(self.number):
+            self.drop()
+        return self.cancelled()
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Have a function called with this handle when the job ends; at once if it has."""
+        super().add_done_callback(partial(_call, fn))
 
     @property
     def progress(self) -> Progress:
@@ -96,18 +137,71 @@ class Handle:
         return Progress(self.iteration, self._iterations)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        if not self.future.done():  # in virtual time something has to wait
-            yield from asyncio.to_thread(self._pass_time, self.future.done, None).__await__()
-        # shielded: a waiter that stops does not stop the job
-        delivery = yield from asyncio.shield(asyncio.wrap_future(self.future)).__await__()
-        if delivery.error is not None:
-            raise delivery.error
-        return delivery.result
+        if not self.done():  # in virtual time something has to wait
+            yield from asyncio.to_thread(self._pass_time, self.done, None).__await__()
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def note() -> None:
+            if not ended.done():  # else its waiter was cancelled
+                ended.set_result(None)
+
+        def tell(_: Future[Any]) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(note)
+
+        self.add_done_callback(tell)
+        yield from ended.__await__()  # a waiter that stops does not stop the job
+        return self.result()
+
+    # for the stream
+
+    def finish(self, delivery: Delivery) -> None:
+        """End with a result, or a failure."""
+        self._delivery = delivery
+        if delivery.error is None:
+            self.set_result(delivery.result)
+        else:
+            self.set_exception(delivery.error)
 
     def drop(self) -> None:
-        """End the future of a job that was cancelled; for the stream."""
-        self.future.set_exception(CancelledError(f"{self.name} was cancelled"))
+        """End as cancelled; once."""
+        super().cancel()
+        self.set_running_or_notify_cancel()  # tells those that wait for one of several
 
     def __repr__(self) -> str:
         state = "cancelled" if self.cancelled() else "ended" if self.done() else f"iteration {self.iteration}"
         return f"<job {self.number} {self.name!r}: {state}>"
+
+
+def _call(fn: Callable[[Future[Any]], object], handle: Future[Any]) -> None:
+    try:
+        fn(handle)
+    except (Exception, SystemExit):  # it is called by the thread that drives the stream, which must go on
+        log.exception("a callback of %r raised", handle)
+
+
+class _Waiters(list[Any]):
+    """Those that wait for one of several futures (`wait`, `as_completed`): time passes while they do."""
+
+    def __init__(self, pass_time: PassTime) -> None:
+        super().__init__()
+        self._pass_time = pass_time
+
+    def append(self, waiter: Any) -> None:
+        """Let a waiter wait by the stream's time: `concurrent.futures` gives it an event, and waits for that."""
+        if not isinstance(waiter.event, _TurningEvent):
+            waiter.event = _TurningEvent(self._pass_time)
+        super().append(waiter)
+
+
+class _TurningEvent(Event):
+    """An event during whose wait a stream's time passes."""
+
+    def __init__(self, pass_time: PassTime) -> None:
+        super().__init__()
+        self._pass_time = pass_time
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait, at most this long."""
+        return super().wait(self._pass_time(self.is_set, timeout))

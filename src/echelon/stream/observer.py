@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from echelon.codes import NO_ERROR, Code, Decoder, ErrorEstimate
+from echelon.errors import JobFailed
 from echelon.jobs import IterativeJob
 from echelon.master.actions import Outcome
 from echelon.plan import Plan, Task
@@ -142,8 +143,8 @@ class Observer:
     def starved(self, time_s: float, job: int) -> None:
         """No worker is left for a job."""
 
-    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
-        """A job ended."""
+    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
+        """A job ended; `error` says why where it failed."""
 
     def close(self) -> None:
         """The stream was closed."""

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from echelon.errors import ArgumentError
+from echelon.errors import ArgumentError, JobFailed
 from echelon.master.actions import Outcome
 from echelon.stream.observer import Observer, RoundSeen, Running
 
@@ -94,7 +94,7 @@ class Recorder(Observer):
             **more,
         )
 
-    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: str) -> None:
+    def delivered(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
         """Note that a job ended."""
         self._write("end", time=round(time_s, 6), job=running.number, outcome=outcome.value)
 

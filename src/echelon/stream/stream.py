@@ -285,7 +285,7 @@ class Stream(Closing):
     def _handle(self, number: int, job: IterativeJob, iteration: int) -> Handle:
         self._next = max(self._next, number + 1)
         name = f"job {number}" if job.name is None else job.name
-        return Handle(number, name, job.iterations, self._cancel, self.pass_time, iteration)
+        return Handle(number, name, job.iterations, self._cancel, self.pass_time, iteration, self._out.took)
 
     def _resume(self) -> list[Handle]:
         """Enter the jobs that a journal holds and that were not delivered, with their last states."""
@@ -297,15 +297,18 @@ class Stream(Closing):
                 handles.append(self._handle(kept.number, kept.job, kept.iteration))
                 name = handles[-1].name
                 delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
-                handles[-1].future.set_result(delivery)
+                handles[-1].finish(delivery)
                 self._out.add(delivery)
             else:
                 store = Store(self._planned(kept.job))
                 handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
         return handles
 
-    def _cancel(self, number: int) -> None:
-        self._driver.order(lambda: self._driver.tell(Cancelled(self._driver.now(), number)))
+    def _cancel(self, number: int) -> bool:
+        found = self._out.withdraw(number)
+        if found:
+            self._driver.order(lambda: self._driver.tell(Cancelled(self._driver.now(), number)))
+        return found
 
     # results out
 
@@ -342,6 +345,7 @@ class Stream(Closing):
                 return
             self._out.closed = True
         with ExitStack() as ends:
+            ends.callback(self._out.warn_of_unasked)
             ends.callback(self._out.drop_all)
             if self._journal is not None:
                 ends.callback(self._journal.close)

@@ -11,6 +11,8 @@ from echelon.stream.driver import Driver
 
 log = logging.getLogger("echelon.stream")
 
+_ITSELF = "a job's own code can't wait for the stream that runs it"
+
 
 class Turning:
     """Turns a driver until it is stopped, then closes its cluster.
@@ -57,10 +59,7 @@ class Turning:
         Returns what is left of the limit for a wait in real time. The thread that drives can't wait for itself.
         """
         if self.mine and not until():
-            raise ClusterError(
-                "a job's own code can't wait for the stream that runs it, which waits for this code; take the result "
-                "outside of it"
-            )
+            raise ClusterError(_ITSELF)
         if self._thread is not None:
             return timeout_s
         end = None if timeout_s is None else self._driver.now() + timeout_s
