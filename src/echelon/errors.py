@@ -8,7 +8,8 @@
     ├── NotDecodable        the rows: too few of them, or too badly conditioned, to recover what is wanted
     ├── JobFailed           the job: its own code raised; the text ends with the traceback from there
     ├── ClusterError        the machine: workers can't be started, or are not available here
-    ├── JournalError        the disk: a journal can't be written; its stream ends, and goes on when it is opened again
+    ├── JournalError        the disk: a journal can't be read or written; its stream ends, and goes on when opened again
+    │   └── JournalFull     the disk: no room, for now; the stream waits, and goes on when there is some
     ├── CorruptMessages     the workers: messages contradict each other, and it is not known which are wrong
     └── IllegalEvent        the driver: an event that can't happen to the master as it stands; nothing has changed
 
@@ -49,7 +50,11 @@ class ClusterError(EchelonError):
 
 
 class JournalError(EchelonError):
-    """A journal can't be written any more, so its stream ends."""
+    """A journal can't be read or written any more, so its stream ends."""
+
+
+class JournalFull(JournalError):
+    """A journal can't be written now, as on a full disk: nothing was written, and a later try may do better."""
 
 
 class JobFailed(EchelonError):

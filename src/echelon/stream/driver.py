@@ -22,6 +22,7 @@ from echelon.stream.kept import Store
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
 from echelon.stream.planning import Planning
+from echelon.stream.unkept import Unkept
 
 log = logging.getLogger("echelon.stream")
 
@@ -58,6 +59,7 @@ class Driver:
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
         self._finished_rounds: list[RoundSeen] = []
+        self._unkept = Unkept(self.now)
 
     def now(self) -> float:
         """Return seconds since the stream opened."""
@@ -69,8 +71,14 @@ class Driver:
         self._cluster.wake()
 
     def stop(self) -> None:
-        """End `run`; from any thread."""
+        """End `run`, after a last try to keep what is left to keep; from any thread."""
+        self.order(self._unkept.again)
         self.order(partial(setattr, self, "stopped", True))
+
+    @property
+    def unkept_jobs(self) -> set[int]:
+        """The jobs of which a full journal does not hold all."""
+        return self._unkept.jobs
 
     def submit(self, running: Running) -> None:
         """Enter a job; call through `order`."""
@@ -101,13 +109,16 @@ class Driver:
         self._tidy()
         if self.stopped:
             return
-        if self._timer is not None:
-            left = max(0.0, self._timer[0] - self.now())
+        alarms = [at for at in (self._timer and self._timer[0], self._unkept.due) if at is not None]
+        if alarms:
+            left = max(0.0, min(alarms) - self.now())
             timeout_s = left if timeout_s is None else min(timeout_s, left)
         reports = self._cluster.poll(timeout_s)
         for report in reports:
             self._hear(report)
         self._ring(quiet=not reports)
+        if self._unkept.due is not None and self.now() >= self._unkept.due:
+            self._unkept.again()
 
     def _ring(self, *, quiet: bool) -> None:
         """Let the alarm go off; what arrives at the same moment comes first."""
@@ -293,7 +304,11 @@ class Driver:
             result = ErrorEstimate(relative_to_result=collected.relative_to_result)
             seen.error_estimate = seen.error_estimate.worst(result)
             running.error_estimate = running.error_estimate.worst(seen.error_estimate)
-            self._observers.tell(Observer.stepped, running, seen, bool(finished))
+            kept = self._unkept.keep(
+                running.number,
+                partial(self._observers.tell, Observer.stepped, running, seen, bool(finished)),
+                partial(self._kept, seen, finished),
+            )
         except JournalError:
             raise
         except Exception:
@@ -301,8 +316,16 @@ class Driver:
         finally:
             self._messages = collected.messages
             self._drop_messages()
+        if not kept:
+            return None  # the master waits for it, and opens no other round
         self._finished_rounds.append(seen)
         return None if finished is None else events.Updated(self.now(), round, finished)
+
+    def _kept(self, seen: RoundSeen, finished: bool | None) -> None:
+        """Go on after a step that the journal took late."""
+        self._finished_rounds.append(seen)
+        if finished is not None:
+            self.tell(events.Updated(self.now(), seen.round, finished))
 
     def _decided(self, round: int, finished: bool) -> None:
         self.order(lambda: self.tell(events.Updated(self.now(), round, finished)))
@@ -321,7 +344,12 @@ class Driver:
         if running is self._served:
             self._drop_messages()
             self._seen = self._served = None
-        self._observers.tell(Observer.delivered, self.now(), running, outcome, error)
+        self._unkept.drop(number)
+        self._unkept.keep(
+            number,
+            partial(self._observers.tell, Observer.delivered, self.now(), running, outcome, error),
+            lambda: None,
+        )
 
     def _tidy(self) -> None:
         """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""

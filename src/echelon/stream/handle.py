@@ -57,11 +57,13 @@ class Handle:
         cancel: Callable[[int], None],
         pass_time: PassTime,
         iteration: int,
+        took: Callable[[Delivery], Delivery],
     ) -> None:
         self.number, self.name, self.iteration = number, name, iteration
         self.future: Future[Delivery] = Future()
         self.future.set_running_or_notify_cancel()  # from here on only the stream can end it
         self._iterations, self._cancel, self._pass_time = iterations, cancel, pass_time
+        self._took = took  # called with what leaves by this handle: a journal counts it as delivered
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Return the job's last state, after waiting for it; raise `JobFailed` where there is none."""
@@ -72,10 +74,14 @@ class Handle:
 
     def exception(self, timeout_s: float | None = None) -> BaseException | None:
         """Return why the job failed, or None, after waiting for its end."""
-        return self.delivery(timeout_s).error
+        ended = self._ended(timeout_s)
+        return None if ended.error is None else self._took(ended).error
 
     def delivery(self, timeout_s: float | None = None) -> Delivery:
         """Return the delivery, after waiting for it."""
+        return self._took(self._ended(timeout_s))
+
+    def _ended(self, timeout_s: float | None) -> Delivery:
         return self.future.result(self._pass_time(self.future.done, timeout_s))
 
     def done(self) -> bool:
@@ -99,7 +105,7 @@ class Handle:
         if not self.future.done():  # in virtual time something has to wait
             yield from asyncio.to_thread(self._pass_time, self.future.done, None).__await__()
         # shielded: a waiter that stops does not stop the job
-        delivery = yield from asyncio.shield(asyncio.wrap_future(self.future)).__await__()
+        delivery = self._took((yield from asyncio.shield(asyncio.wrap_future(self.future)).__await__()))
         if delivery.error is not None:
             raise delivery.error
         return delivery.result
