@@ -11,7 +11,7 @@ import pytest
 import echelon as ec
 from echelon.clusters import VirtualCluster
 from echelon.clusters.faults import Faults, MasterCrash, MasterKilled
-from echelon.errors import ArgumentError, JournalError
+from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.stream import Journal
 from tests.clusters.kinds import KINDS

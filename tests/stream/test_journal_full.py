@@ -80,7 +80,7 @@ def test_close_while_the_journal_is_full_says_what_is_not_in_it_and_the_job_goes
     running.submit(sum_job(1))
     running.sleep(10.0)
     fill_up(running)
-    with pytest.raises(JournalError, match="can't be written.*what became of job 1 last is not in it"):
+    with pytest.raises(JournalError, match=r"can't be written.*what became of job 1 last is not in it"):
         running.close()
     running.close()
     with ec.Stream("virtual", workers=2, journal=path) as again:

@@ -40,6 +40,10 @@ COMMANDS = {
         "Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.",
         "echelon run examples/digits.py:jobs --workers 2 --record run.jsonl",
     ),
+    "journal": (
+        "List the jobs of a journal; drop one, let it go on, or export its state.",
+        "echelon journal train.db --retry 3",
+    ),
     "profile": (
         "Measure real workers: mean and spread of their task times, their links, what messages and rounds cost.",
         "echelon profile --workers 2 --seconds 2 --out here.toml",

@@ -25,8 +25,8 @@ class LockFile:
     """
 
     def __init__(self, path: Path, *, name: str, timeout_s: float) -> None:
-        path = path.resolve()  # a link and what it leads to have one lock
-        self._path = path.with_name(f"{path.name}.lock")
+        target = path.resolve()  # a link and what it leads to have one lock
+        self._path = target.with_name(f"{target.name}.lock")
         self._descriptor, end = -1, time.monotonic() + timeout_s
         try:
             while not self._taken():

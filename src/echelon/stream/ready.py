@@ -86,5 +86,5 @@ class Ready:
         """Give the journal, opened for the moment if its stream was closed."""
         assert self._journal is not None
         if self._journal.closed:
-            return closing(Journal(self._journal.path))
+            return closing(Journal(self._journal.path, timeout_s=0.0))
         return nullcontext(self._journal)
