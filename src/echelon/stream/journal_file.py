@@ -33,7 +33,8 @@ CREATE TABLE jobs (
 )
 """
 _CHECKED = 64 * 2**20  # files up to this size are checked as a whole when they are opened
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LONGEST = 200  # characters of what SQLite says
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
 
 _open: "WeakSet[Base]" = WeakSet()
 
@@ -58,19 +59,24 @@ class Base:
             self._prepare(self._base, look=look)
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             self.close()
-            raise ArgumentError(f"journal: {str(path)!r} is not allowed; {error}") from None
+            raise ArgumentError(f"journal: {str(path)!r} is not allowed; {_line(error)}") from None
         except BaseException:
             self.close()
             raise
         _open.add(self)
 
     def _prepare(self, base: sqlite3.Connection, *, look: bool) -> None:
+        base.text_factory = lambda text: text.decode("utf-8", "replace")  # a damaged name is no reason to give up
         base.execute("PRAGMA trusted_schema = OFF")
         tables = [name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")]
         application, version = (_single(base, f"PRAGMA {of}") for of in ("application_id", "user_version"))
         if tables and application != APPLICATION:
-            old = "it was written by an earlier version of echelon" if "jobs" in tables else "it is no journal"
-            raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; {old}: choose another file")
+            what = (
+                "it was written by an earlier version of echelon: finish its jobs with that, or choose another file"
+                if "jobs" in tables
+                else "it is the database of another program: choose another file"
+            )
+            raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; {what}")
         if tables and version != VERSION:
             raise ArgumentError(
                 f"journal: {str(self.path)!r} is not allowed; it has format {version}, and this version of echelon "
@@ -78,13 +84,11 @@ class Base:
             )
         if look or tables:
             if self.path.stat().st_size <= _CHECKED:
-                found = _single(base, "PRAGMA quick_check(1)")
+                found = _line(_single(base, "PRAGMA integrity_check(1)"))
                 if found != "ok":
                     raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; it is damaged: {found}")
-            base.execute(
-                "SELECT number, key, name, job, job_check, state, state_check, iteration, relative_to_terms, "
-                "relative_to_result, status, reason, aside FROM jobs LIMIT 0"
-            )
+            if _single(base, "SELECT sql FROM sqlite_master WHERE name = 'jobs'") != SCHEMA.strip():
+                raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; its table of jobs was changed")
         if look:
             return
         base.execute("PRAGMA journal_mode=WAL")
@@ -101,19 +105,21 @@ class Base:
         try:
             return self._connection().execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(f"the journal can't be read: {error}") from error
+            raise JournalError(f"the journal can't be read: {_line(error)}") from error
 
     def write(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
         """Carry out a statement; raise `JournalFull` where a later try may do better."""
         base = self._connection()
         try:
             return base.execute(statement, values)
-        except (sqlite3.DataError, sqlite3.IntegrityError):
+        except sqlite3.DataError:
             raise
+        except sqlite3.ProgrammingError as error:  # closed by another thread just now
+            raise JournalError(f"the journal {self.path} is closed") from error
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGED:
-                raise JournalError(f"the journal can't be written: {error}; it is damaged") from error
-            raise JournalFull(f"the journal can't be written: {error} ({self.path})") from error
+                raise JournalError(f"the journal can't be written: {_line(error)}; it is damaged") from error
+            raise JournalFull(f"the journal can't be written: {_line(error)} ({self.path})") from error
 
     def _connection(self) -> sqlite3.Connection:
         if os.getpid() != self._process:
@@ -160,3 +166,8 @@ if hasattr(os, "register_at_fork"):
 def _single(base: sqlite3.Connection, statement: str) -> Any:
     row = base.execute(statement).fetchone()
     return None if row is None else row[0]
+
+
+def _line(said: object) -> str:
+    """Return what SQLite says in one line; it may cite what is damaged."""
+    return " ".join(str(said).replace("*** in database main ***", "").split())[:_LONGEST]
