@@ -175,6 +175,10 @@ BUGS = [
         "        except ZeroDivisionError:\n            return False\n",
     ),
     Bug(
+        "a result that its handle gave is not marked as delivered", DELIVERER,
+        "        try:\n            self._mark(number)\n", "        try:\n            pass\n",
+    ),
+    Bug(
         "a step that a full journal refused counts as kept", UNKEPT,
         "            return False\n", "            return True\n",
     ),

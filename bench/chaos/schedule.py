@@ -50,6 +50,7 @@ class Seen:
     """What is known about a schedule, over all lives of its program."""
 
     deliveries: list[Delivery] = field(default_factory=list)
+    by_handle: list[Delivery] = field(default_factory=list)  # taken through their handles
     asked: set[int] = field(default_factory=set)  # jobs whose cancellation may have been under way when the master died
     cancelled: set[int] = field(default_factory=set)
     errors: dict[int, list[float]] = field(default_factory=dict)
@@ -126,6 +127,12 @@ class Program:
         self.seen.deliveries.append(delivery)
         numbers = [one.number for one in self.seen.deliveries]
         assert numbers == sorted(set(numbers)), f"out of order, or twice: {numbers}"
+        self.check(delivery)
+
+    def check(self, delivery: Delivery) -> None:
+        """Check a delivery, taken by the loop or through its handle."""
+        numbers = [one.number for one in (*self.seen.deliveries, *self.seen.by_handle)]
+        assert len(numbers) == len(set(numbers)), f"taken by the loop and through its handle: {numbers}"
         planned = self.world.jobs[delivery.number - self._first]
         if delivery.error is not None:
             assert self.seen.raised, delivery
@@ -141,7 +148,8 @@ class Program:
             return
         journal = Journal(self._journal)
         try:
-            done = {one.number for one in self.seen.deliveries} | self.seen.cancelled
+            taken = [*self.seen.deliveries, *self.seen.by_handle]
+            done = {one.number for one in taken} | self.seen.cancelled
             for kept in journal.undelivered():
                 assert kept.number not in done, f"job {kept.number} was delivered or cancelled, and goes on"
                 job, state = journal.load(kept.number)
@@ -149,7 +157,7 @@ class Program:
                 assert (kept.status == "finished") == (kept.iteration == job.iterations), kept
                 assert kept.status != "failed" or self.seen.raised, kept
                 assert kept.iteration == len(self.seen.errors.get(kept.number, [])), kept
-            for one in self.seen.deliveries:
+            for one in taken:
                 if one.error is None:
                     _same(journal.result(one.number), one.result)
         finally:
@@ -174,7 +182,7 @@ class Program:
 
     def check_end(self) -> None:
         """Every job was delivered or cancelled; nothing is left in the journal."""
-        ended = {one.number for one in self.seen.deliveries}
+        ended = {one.number for one in (*self.seen.deliveries, *self.seen.by_handle)}
         assert not ended & self.seen.cancelled, "delivered, and cancelled"
         if self._journal is not None:
             left = set(range(1, len(self.world.jobs) + 1)) - ended - self.seen.cancelled - self.seen.asked
@@ -292,6 +300,8 @@ class Life:
                 self._recording = False
 
     def _read(self, _: int) -> None:
+        if self._world.journalled and not self._full and self._rng.random() < 0.3:
+            self._take_one_by_its_handle()
         while (delivery := self._stream._out.take()) is not None:
             self._take(delivery)
             if self._rng.random() < 0.5:
@@ -303,6 +313,14 @@ class Life:
             if handle.future.result(0).messages:
                 self._stream.delivered_here.append(delivery)
         self._program.take(delivery)
+
+    def _take_one_by_its_handle(self) -> None:
+        seen = self._program.seen
+        taken = {one.number for one in (*seen.deliveries, *seen.by_handle)}
+        for number, handle in self._handles.items():
+            if handle.done() and not handle.cancelled() and number not in taken:
+                seen.by_handle.append(handle.delivery(0.0))
+                return self._program.check(seen.by_handle[-1])
 
     def _close_at_once(self) -> None:
         self._stream.close(wait=False)
