@@ -212,3 +212,17 @@ def test_the_error_estimate_is_the_largest_of_all_iterations_of_all_runs(tmp_pat
         assert done.error_estimate == ec.codes.ErrorEstimate(*figures.max(axis=0))
         largest_first |= {bool(at < done_before) for at in figures.argmax(axis=0)}
     assert largest_first == {True, False}
+
+
+def test_a_step_writes_the_state_and_not_the_data_of_its_job_again(tmp_path):
+    chunks = [np.ones(2**18), np.ones(2**18)]
+    job = ec.SumJob(
+        partial=lambda state, chunk: state * chunk[:4], update=lambda state, total: total / 2,
+        state=np.ones(4), chunks=chunks, iterations=20,
+    )  # fmt: skip
+    with ec.Stream("virtual", workers=2, journal=tmp_path / "journal") as running:
+        handle = running.submit(job)
+        before = sum(path.stat().st_size for path in tmp_path.iterdir())
+        running.sleep(1000.0)
+        assert handle.done()
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) < before + 2**20

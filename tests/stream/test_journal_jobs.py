@@ -65,7 +65,7 @@ def test_one_bad_job_is_named_and_set_aside_and_the_others_go_on(tmp_path, monke
     if what == "module":
         lose_module(tmp_path)
     if what in ("job", "state"):
-        changed(path, f"UPDATE jobs SET {what} = x'80049500' WHERE number = 1")
+        changed(path, f"UPDATE {'works' if what == 'job' else 'jobs'} SET {what} = x'80049500' WHERE number = 1")
     with ec.Stream("virtual", workers=workers, journal=path) as running:
         assert [handle.number for handle in running.resumed] == [2, 3]
         found = list(running)

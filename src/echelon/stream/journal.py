@@ -12,8 +12,8 @@ What becomes of a job:
 A job that can't go on here, because its module is gone or its pickle is damaged, is set aside where it is; ``echelon
 journal FILE`` lists, retries, exports and drops it.
 
-A step writes state and status in one statement, and so does every other change: a program that dies between any two
-leaves a job in one of these places, never between them.
+A step writes state and status at once, and so does every other change: a program that dies between any two leaves a job
+in one of these places, never between them.
 """
 
 import pickle
@@ -32,10 +32,15 @@ from echelon.stream.journal_file import Base
 
 _LISTED = (
     "number, key, name, CASE WHEN aside IS NULL THEN status ELSE 'set aside' END, iteration, relative_to_terms, "
-    "relative_to_result, COALESCE(aside, reason), COALESCE(LENGTH(job), 0) + COALESCE(LENGTH(state), 0)"
+    "relative_to_result, COALESCE(aside, reason), "
+    "COALESCE(LENGTH(state), 0) + COALESCE((SELECT LENGTH(job) FROM works WHERE works.number = jobs.number), 0)"
 )
 _TYPES = (int, str | None, str | None, str, int, float, float, str, int)
-_ENDED = "job = NULL, job_check = NULL"  # of a job that will not run again
+_WHERE = {"job": "works", "state": "jobs"}  # the table of each pickle
+_FORGET = (  # the data of a job that will not run again
+    "DELETE FROM works WHERE number IN "
+    "(SELECT number FROM jobs WHERE number = ? AND status IN ('delivered', 'dropped'))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,9 @@ class Journal:
             raise ArgumentError(f"job: it can't be kept in the journal; pickle says: {error}") from error
         try:
             number = self._base.write(
-                "INSERT INTO jobs (key, name, job, job_check) VALUES (?, ?, ?, ?)", (key, job.name, blob, crc32(blob))
-            ).lastrowid
+                ("INSERT INTO jobs (key, name) VALUES (?, ?)", (key, job.name)),
+                ("INSERT INTO works VALUES (last_insert_rowid(), ?, ?)", (blob, crc32(blob))),
+            )
         except (sqlite3.DataError, OverflowError) as error:
             raise ArgumentError(
                 f"job: {len(blob)} bytes can't be kept in the journal ({error}); let workers load large data (load=)"
@@ -92,53 +98,56 @@ class Journal:
     def stepped(self, number: int, state: Any, iteration: int, error: ErrorEstimate, finished: bool) -> None:
         """Keep the state after an iteration."""
         blob = cloudpickle.dumps(state, protocol=5)
+        estimate = error.relative_to_terms, error.relative_to_result
         self._base.write(
-            "UPDATE jobs SET state = ?, state_check = ?, iteration = ?, relative_to_terms = ?, relative_to_result = ?, "
-            "status = ? WHERE number = ?",
             (
-                blob,
-                crc32(blob),
-                iteration,
-                error.relative_to_terms,
-                error.relative_to_result,
-                "finished" if finished else "open",
-                number,
-            ),
+                "UPDATE jobs SET state = ?, state_check = ?, iteration = ?, relative_to_terms = ?, "
+                "relative_to_result = ?, status = ? WHERE number = ?",
+                (blob, crc32(blob), iteration, *estimate, "finished" if finished else "open", number),
+            )
         )
 
     def failed(self, number: int, reason: str) -> None:
         """Keep why a job failed, until that was taken."""
-        self._base.write("UPDATE jobs SET status = 'failed', reason = ? WHERE number = ?", (reason, number))
+        self._base.write(("UPDATE jobs SET status = 'failed', reason = ? WHERE number = ?", (reason, number)))
 
     def delivered(self, number: int) -> None:
         """Mark a job as handed over: its result stays, a failed one is not tried again and gives its key free."""
         self._base.write(
-            f"UPDATE jobs SET {_ENDED}, key = CASE status WHEN 'failed' THEN NULL ELSE key END, "
-            "status = CASE status WHEN 'failed' THEN 'dropped' ELSE 'delivered' END "
-            "WHERE number = ? AND status IN ('finished', 'failed')",
-            (number,),
+            (
+                "UPDATE jobs SET key = CASE status WHEN 'failed' THEN NULL ELSE key END, "
+                "status = CASE status WHEN 'failed' THEN 'dropped' ELSE 'delivered' END "
+                "WHERE number = ? AND status IN ('finished', 'failed')",
+                (number,),
+            ),
+            (_FORGET, (number,)),
         )
 
     def dropped(self, number: int, reason: str = "cancelled") -> None:
         """Forget a job, whatever became of it: it is not tried again, and gives its key free."""
         self._base.write(
-            f"UPDATE jobs SET {_ENDED}, state = NULL, state_check = NULL, key = NULL, status = 'dropped', reason = ?, "
-            "aside = NULL WHERE number = ?",
-            (reason, number),
+            (
+                "UPDATE jobs SET state = NULL, state_check = NULL, key = NULL, status = 'dropped', reason = ?, "
+                "aside = NULL WHERE number = ?",
+                (reason, number),
+            ),
+            (_FORGET, (number,)),
         )
 
     def set_aside(self, number: int, reason: str) -> None:
         """Keep a job that can't go on here, and why, and leave it out from now on."""
-        self._base.write("UPDATE jobs SET aside = ? WHERE number = ?", (reason, number))
+        self._base.write(("UPDATE jobs SET aside = ? WHERE number = ?", (reason, number)))
 
     def retry(self, number: int) -> None:
         """Let a job that failed or was set aside go on from its last state, when the journal is opened again."""
         if self.entry(number).status not in ("failed", "set aside"):
             raise ArgumentError(f"number: {number} is not allowed; must be a job that failed or was set aside")
         self._base.write(
-            "UPDATE jobs SET status = CASE status WHEN 'failed' THEN 'open' ELSE status END, reason = '', aside = NULL "
-            "WHERE number = ?",
-            (number,),
+            (
+                "UPDATE jobs SET status = CASE status WHEN 'failed' THEN 'open' ELSE status END, reason = '', "
+                "aside = NULL WHERE number = ?",
+                (number,),
+            )
         )
 
     # what it holds
@@ -190,7 +199,7 @@ class Journal:
 
     def pickled(self, number: int, what: str) -> bytes | None:
         """Return the pickle of a job's "state", or of the "job" itself, if it has one that is whole."""
-        rows = self._base.read(f"SELECT {what}, {what}_check FROM jobs WHERE number = ?", (number,))
+        rows = self._base.read(f"SELECT {what}, {what}_check FROM {_WHERE[what]} WHERE number = ?", (number,))
         blob, check = rows[0] if rows else (None, None)
         if blob is None:
             return None

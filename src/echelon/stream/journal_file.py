@@ -1,6 +1,6 @@
 """The SQLite file of a journal: opened by one process, of this version, and safe from its forks.
 
-Statements are single and commit themselves, so that two threads may use one connection.
+Two threads may use it at a time: what they write is written one after another, each as a whole or not at all.
 """
 
 import ctypes
@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
@@ -15,13 +16,13 @@ from echelon.errors import ArgumentError, JournalError, JournalFull
 from echelon.stream.lock_file import LockFile
 
 APPLICATION, VERSION = 0x4563686A, 2  # "Echj"; the version of the table below
-SCHEMA = """
+# a job's data, which may be large, has a table of its own: SQLite writes a row as a whole, and a step writes the state
+SCHEMA = {
+    "jobs": """
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT UNIQUE,
     name TEXT,
-    job BLOB,
-    job_check INTEGER,
     state BLOB,
     state_check INTEGER,
     iteration INTEGER NOT NULL DEFAULT 0,
@@ -30,8 +31,9 @@ CREATE TABLE jobs (
     status TEXT NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'finished', 'failed', 'delivered', 'dropped')),
     reason TEXT NOT NULL DEFAULT '',
     aside TEXT
-)
-"""
+)""".strip(),
+    "works": "CREATE TABLE works (number INTEGER PRIMARY KEY, job BLOB NOT NULL, job_check INTEGER NOT NULL)",
+}
 _CHECKED = 64 * 2**20  # files up to this size are checked as a whole when they are opened
 _LONGEST = 200  # characters of what SQLite says
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
@@ -49,6 +51,7 @@ class Base:
         self.path, self._process = path, os.getpid()
         self._lock: LockFile | None = None
         self._base: sqlite3.Connection | None = None
+        self._writing = Lock()
         try:
             if not look:
                 self._lock = LockFile(path, name="journal", timeout_s=timeout_s)
@@ -87,17 +90,15 @@ class Base:
                 found = _line(_single(base, "PRAGMA integrity_check(1)"))
                 if found != "ok":
                     raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; it is damaged: {found}")
-            if _single(base, "SELECT sql FROM sqlite_master WHERE name = 'jobs'") != SCHEMA.strip():
-                raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; its table of jobs was changed")
+            if dict(base.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")) != SCHEMA:
+                raise ArgumentError(f"journal: {str(self.path)!r} is not allowed; its tables were changed")
         if look:
             return
         base.execute("PRAGMA journal_mode=WAL")
         base.execute("PRAGMA synchronous=NORMAL")
         if not tables:
-            for statement in (
-                "BEGIN IMMEDIATE", SCHEMA, f"PRAGMA application_id={APPLICATION}", f"PRAGMA user_version={VERSION}",
-                "COMMIT",
-            ):  # fmt: skip
+            marks = f"PRAGMA application_id={APPLICATION}", f"PRAGMA user_version={VERSION}"
+            for statement in ("BEGIN IMMEDIATE", *SCHEMA.values(), *marks, "COMMIT"):
                 base.execute(statement)
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -107,12 +108,25 @@ class Base:
         except sqlite3.Error as error:
             raise JournalError(f"the journal can't be read: {_line(error)}") from error
 
-    def write(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        """Carry out a statement; raise `JournalFull` where a later try may do better."""
+    def write(self, *statements: tuple[str, Sequence[Any]]) -> int | None:
+        """Carry out all of some statements, or none; raise `JournalFull` where a later try may do better.
+
+        Returns the number of the row that the last one inserted, if it did.
+        """
         base = self._connection()
         try:
-            return base.execute(statement, values)
-        except sqlite3.DataError:
+            with self._writing:
+                if len(statements) == 1:
+                    return base.execute(*statements[0]).lastrowid
+                base.execute("BEGIN IMMEDIATE")
+                try:
+                    cursor = [base.execute(*statement) for statement in statements][-1]
+                    base.execute("COMMIT")
+                finally:
+                    if base.in_transaction:
+                        base.execute("ROLLBACK")
+                return cursor.lastrowid
+        except (sqlite3.DataError, OverflowError):
             raise
         except sqlite3.ProgrammingError as error:  # closed by another thread just now
             raise JournalError(f"the journal {self.path} is closed") from error
