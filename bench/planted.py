@@ -39,7 +39,7 @@ class Bug:
 
 
 DRIVER, MACHINE, COLLECTION = "stream/driver.py", "master/machine.py", "master/collection.py"
-DELIVERER, STREAM = "stream/deliverer.py", "stream/stream.py"
+DELIVERER, STREAM, UNKEPT = "stream/deliverer.py", "stream/stream.py", "stream/unkept.py"
 WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
 NURSERY, THREADS, CREW = "clusters/nursery.py", "clusters/threads.py", "clusters/crew.py"
 
@@ -53,8 +53,8 @@ BUGS = [
     Bug("jobs are served out of order", MACHINE, "self.job = self.queue.popleft()", "self.job = self.queue.pop()"),
     Bug(
         "a delivery that is there overtakes one that is not", DELIVERER,
-        "return None if first is None or (earlier is not None and earlier < first) else self._ready[first]",
-        "return None if first is None else self._ready[first]",
+        "return None if first is None or (earlier is not None and earlier < first) else first",
+        "return first",
     ),
     Bug(
         "an orphan is forgotten", COLLECTION,
@@ -79,21 +79,23 @@ BUGS = [
     ),
     Bug(
         "a step is journalled before its state", DELIVERER,
-        "self._journal.stepped(running.number, running.state, running.iteration, running.error_estimate, finished)",
-        "self._journal.stepped(\n            running.number, self._before(running), running.iteration, "
-        "running.error_estimate, finished\n        )\n\n"
+        "running.number, running.state, running.iteration, running.error_estimate, finished\n                )\n"
+        "        self._handles[running.number].iteration = running.iteration\n",
+        "running.number, self._before(running), running.iteration, running.error_estimate, finished\n"
+        "                )\n"
+        "        self._handles[running.number].iteration = running.iteration\n\n"
         "    def _before(self, running: Running) -> object:\n"
         "        kept = self.__dict__.setdefault('_states', {})\n"
         "        before = kept.get(running.number, running.job.state)\n"
         "        kept[running.number] = running.state\n"
-        "        return before",
+        "        return before\n",
     ),
     Bug(
         "a job is marked as delivered too early", DELIVERER,
-        "        if self._journal is not None and outcome is Outcome.CANCELLED:\n",
+        "        if self._journal is not None and failed is not None:\n",
         "        if self._journal is not None and outcome is Outcome.DONE:\n"
         "            self._journal.delivered(running.number)\n"
-        "        if self._journal is not None and outcome is Outcome.CANCELLED:\n",
+        "        if self._journal is not None and failed is not None:\n",
     ),
     Bug(
         "the cancel of a job that waits is lost", MACHINE,
@@ -101,12 +103,12 @@ BUGS = [
     ),
     Bug(
         "the journal does not hear of a cancel", DELIVERER,
-        "            self._journal.dropped(running.number)\n        with", "            pass\n        with",
+        "                self._journal.dropped(running.number)\n", "                pass\n",
     ),
     Bug(
         "a job is resumed from the iteration before", STREAM,
-        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
-        "self._enter(kept.number, kept.job, kept.state, store, max(0, kept.iteration - 1), kept.error)",
+        "self._enter(entry.number, *kept, store, entry.iteration, entry.error, key=entry.key)",
+        "self._enter(entry.number, *kept, store, max(0, entry.iteration - 1), entry.error, key=entry.key)",
     ),
     Bug(
         "two workers' places are swapped", DRIVER,
@@ -156,8 +158,8 @@ BUGS = [
     ),
     Bug(
         "error_estimate is lost on resume", STREAM,
-        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error)",
-        "self._enter(kept.number, kept.job, kept.state, store, kept.iteration)",
+        "self._enter(entry.number, *kept, store, entry.iteration, entry.error, key=entry.key)",
+        "self._enter(entry.number, *kept, store, entry.iteration, key=entry.key)",
     ),
     Bug("a round is left out of the record", DRIVER, "seen, store in rounds:\n", "seen, store in rounds[1:]:\n"),
     Bug(
@@ -167,8 +169,18 @@ BUGS = [
     ),
     Bug("a worker that joins gets no work", MACHINE, "if len(self.workers) > 1:\n", "if self.workers:\n"),
     Bug(
-        "a full journal fails the job as if its code had raised", DRIVER,
-        "FATAL = JournalError, MasterKilled", "FATAL = (MasterKilled,)",
+        "a full journal fails the job as if its code had raised", UNKEPT,
+        "        except JournalFull:\n            self._left.append((job, tell, then))\n            self._wait()\n"
+        "            return False\n",
+        "        except ZeroDivisionError:\n            return False\n",
+    ),
+    Bug(
+        "a result that its handle gave is not marked as delivered", DELIVERER,
+        "        try:\n            self._mark(number)\n", "        try:\n            pass\n",
+    ),
+    Bug(
+        "a step that a full journal refused counts as kept", UNKEPT,
+        "            return False\n", "            return True\n",
     ),
     Bug(
         "a block that is free may be given back", MEMORY,

@@ -1,6 +1,8 @@
 """Files are there whole or not at all."""
 
 import os
+import secrets
+import stat
 
 import pytest
 
@@ -49,3 +51,33 @@ def test_a_file_takes_the_place_of_the_one_before(tmp_path):
         beside.write_text("after")
     assert path.read_text() == "after"
     assert os.listdir(tmp_path) == ["a.png"]
+
+
+def test_a_link_that_waits_under_the_name_of_a_temporary_file_is_not_followed(tmp_path, monkeypatch):
+    """The name can't be foreseen; and if it could, the file must be new."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    foreseen = [tmp_path / f".{os.getpid()}-a.txt", tmp_path / ".00-a.txt"]
+    for link in foreseen:
+        link.symlink_to(victim)
+    with whole(tmp_path / "a.txt") as beside:
+        assert beside not in foreseen
+        beside.write_text("new")
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "00")
+    with pytest.raises(FileExistsError), whole(tmp_path / "a.txt"):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_a_new_file_obeys_the_umask_and_one_that_is_replaced_keeps_its_mode(tmp_path):
+    path, before = tmp_path / "a.txt", os.umask(0o027)
+    try:
+        with whole(path) as beside:
+            beside.write_text("new")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o600)
+        with whole(path) as beside:
+            beside.write_text("newer")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)

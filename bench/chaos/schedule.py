@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -24,7 +25,7 @@ from echelon.clusters.faults import Endless, MasterCrash, MasterKilled, Raise
 from echelon.clusters.pace import Pace
 from echelon.codes import ErrorEstimate
 from echelon.delays import Exponential
-from echelon.errors import ClusterError, JournalError
+from echelon.errors import JournalError, JournalFull
 from echelon.seeds import place_generator
 from echelon.stream import Delivery, Journal, read_record
 
@@ -50,6 +51,7 @@ class Seen:
     """What is known about a schedule, over all lives of its program."""
 
     deliveries: list[Delivery] = field(default_factory=list)
+    by_handle: list[Delivery] = field(default_factory=list)  # taken through their handles
     asked: set[int] = field(default_factory=set)  # jobs whose cancellation may have been under way when the master died
     cancelled: set[int] = field(default_factory=set)
     errors: dict[int, list[float]] = field(default_factory=dict)
@@ -110,9 +112,6 @@ class Program:
             self._check_record(record, stream)
         except MasterKilled:
             assert any(isinstance(incident, MasterCrash) for incident in trouble.incidents)
-        except (ClusterError, JournalError) as error:
-            if self._journal is None or "the journal can't be written" not in str(error):
-                raise
         finally:
             if stream is not None:
                 self.events += stream.rows.events if hasattr(stream, "rows") else 0
@@ -131,6 +130,12 @@ class Program:
         self.seen.deliveries.append(delivery)
         numbers = [one.number for one in self.seen.deliveries]
         assert numbers == sorted(set(numbers)), f"out of order, or twice: {numbers}"
+        self.check(delivery)
+
+    def check(self, delivery: Delivery) -> None:
+        """Check a delivery, taken by the loop or through its handle."""
+        numbers = [one.number for one in (*self.seen.deliveries, *self.seen.by_handle)]
+        assert len(numbers) == len(set(numbers)), f"taken by the loop and through its handle: {numbers}"
         planned = self.world.jobs[delivery.number - self._first]
         if delivery.error is not None:
             text = str(delivery.error)
@@ -147,13 +152,16 @@ class Program:
             return
         journal = Journal(self._journal)
         try:
-            done = {one.number for one in self.seen.deliveries} | self.seen.cancelled
+            taken = [*self.seen.deliveries, *self.seen.by_handle]
+            done = {one.number for one in taken} | self.seen.cancelled
             for kept in journal.undelivered():
                 assert kept.number not in done, f"job {kept.number} was delivered or cancelled, and goes on"
-                _same(kept.state, self.state_of(kept.number, kept.iteration))
-                assert kept.finished == (kept.iteration == kept.job.iterations), kept
+                job, state = journal.load(kept.number)
+                _same(state, self.state_of(kept.number, kept.iteration))
+                assert (kept.status == "finished") == (kept.iteration == job.iterations), kept
+                assert kept.status != "failed" or self.seen.raised, kept
                 assert kept.iteration == len(self.seen.errors.get(kept.number, [])), kept
-            for one in self.seen.deliveries:
+            for one in taken:
                 if one.error is None:
                     _same(journal.result(one.number), one.result)
         finally:
@@ -178,7 +186,7 @@ class Program:
 
     def check_end(self) -> None:
         """Every job was delivered or cancelled; nothing is left in the journal."""
-        ended = {one.number for one in self.seen.deliveries}
+        ended = {one.number for one in (*self.seen.deliveries, *self.seen.by_handle)}
         assert not ended & self.seen.cancelled, "delivered, and cancelled"
         if self._journal is not None:
             left = set(range(1, len(self.world.jobs) + 1)) - ended - self.seen.cancelled - self.seen.asked
@@ -194,7 +202,7 @@ class Life:
         )  # fmt: skip
         stream.delivered_here, stream.began_at = [], {}
         self._handles: dict[int, Any] = {}
-        self._recording = True
+        self._recording, self._full = True, False
         first = program.lives == 1
         self._closes = self._world.closes if first else None
         self._full_journal = self._world.full_journal if program.lives <= 2 else None
@@ -208,7 +216,8 @@ class Life:
         due = [(max(planned.arrives if program.lives == 1 else 0.0, 0.0), 0, number) for number, planned in self._new()]
         if program.lives == 1:
             due += [(time, 1, job) for job, time in self._world.cancels.items()]
-        for kind, time in ((2, self._closes), (3, self._full_journal), (4, self._full_record)):
+        room = None if self._full_journal is None else self._full_journal + self._rng.exponential(10.0)
+        for kind, time in ((2, self._closes), (3, self._full_journal), (4, self._full_record), (6, room)):
             due += [] if time is None else [(time, kind, 0)]
         due += [(time, 5, 0) for time in np.cumsum(self._rng.exponential(self._world.reads, READS)).tolist()]
         for time, kind, job in sorted(due):
@@ -217,7 +226,10 @@ class Life:
             self._pass(time)
             if kind == 2:
                 return self._close_at_once()
-            (self._submit, self._cancel, None, self._fill_journal, self._fill_record, self._read)[kind](job)
+            doing = self._submit, self._cancel, None, self._fill_journal, self._fill_record, self._read, self._make_room
+            doing[kind](job)
+            if kind == 3 and self._rng.random() < 0.2:
+                return self._close_full()
         stream.pass_time(lambda: not stream._out.outstanding() or stream._out.broken is not None, LONG_S)
         stream._out.check_whole()
         if stream._out.outstanding():
@@ -246,7 +258,13 @@ class Life:
 
     def _submit(self, job: int) -> None:
         planned = self._world.jobs[job]
-        handle = self._stream.submit(planned.job)
+        try:
+            handle = self._stream.submit(planned.job)
+        except JournalFull:
+            assert self._full
+            assert self._stream.taken == job, "a job was refused, and taken"
+            self._make_room(0)
+            handle = self._stream.submit(planned.job)
         assert handle.number == job + self._program._first, handle
         self._enter(handle)
 
@@ -259,13 +277,24 @@ class Life:
             self._stream.sleep(0.0)
             self._stream._out.check_whole()
             assert handle.done(), f"{handle} was cancelled, and goes on"
-            if handle.cancelled():
+            if handle.cancelled() and not self._full:  # else it is in the journal when there is room
                 self._program.seen.cancelled.add(handle.number)
 
     def _fill_journal(self, _: int) -> None:
         """Let the disk of the journal be full, as SQLite sees it."""
-        base = self._stream._journal._base
+        base = self._stream._journal._base._base
         base.execute(f"PRAGMA max_page_count = {base.execute('PRAGMA page_count').fetchone()[0]}")
+        self._full = True
+
+    def _make_room(self, _: int) -> None:
+        self._stream._journal._base._base.execute(f"PRAGMA max_page_count = {2**30}")
+        self._full = False
+
+    def _close_full(self) -> None:
+        """Close while the journal can't be written: it says so, or all jobs have ended in what room there was."""
+        with suppress(JournalError):
+            self._stream.close()
+        self._check_closed()
 
     def _fill_record(self, _: int) -> None:
         for observer in self._stream._told._all:
@@ -275,6 +304,8 @@ class Life:
                 self._recording = False
 
     def _read(self, _: int) -> None:
+        if self._world.journalled and not self._full and self._rng.random() < 0.3:
+            self._take_one_by_its_handle()
         while (delivery := self._stream._out.take()) is not None:
             self._take(delivery)
             if self._rng.random() < 0.5:
@@ -286,6 +317,14 @@ class Life:
             if handle._delivery.messages:  # without a call of the cluster, which may kill the program
                 self._stream.delivered_here.append(delivery)
         self._program.take(delivery)
+
+    def _take_one_by_its_handle(self) -> None:
+        seen = self._program.seen
+        taken = {one.number for one in (*seen.deliveries, *seen.by_handle)}
+        for number, handle in self._handles.items():
+            if handle.done() and not handle.cancelled() and number not in taken:
+                seen.by_handle.append(handle.delivery(0.0))
+                return self._program.check(seen.by_handle[-1])
 
     def _close_at_once(self) -> None:
         self._stream.close(wait=False)
@@ -314,8 +353,7 @@ def bury(stream: Any) -> None:
     if getattr(stream, "_journal", None) is not None:
         stream._journal.close()
     for observer in getattr(getattr(stream, "_told", None), "_all", ()):
-        if hasattr(observer, "_file") and not isinstance(observer._file, Full):
-            observer._file.close()
+        observer.close()
 
 
 def _same(found: Any, expected: Any) -> None:

@@ -10,7 +10,8 @@
     ├── JobFailed           the job: its own code raised, or killed its workers; `__cause__` is what it raised
     ├── RemoteError         the job: stands for an exception of a worker that can't be brought here as it is
     ├── ClusterError        the machine: workers can't be started, or are not available here
-    ├── JournalError        the disk: a journal can't be written; its stream ends, and goes on when it is opened again
+    ├── JournalError        the disk: a journal can't be read or written; its stream ends, and goes on when opened again
+    │   └── JournalFull     the disk: no room, for now; the stream waits, and goes on when there is some
     ├── CorruptMessages     the workers: messages contradict each other, and it is not known which are wrong
     └── IllegalEvent        the driver: an event that can't happen to the master as it stands; nothing has changed
 
@@ -55,7 +56,11 @@ class ClusterError(EchelonError):
 
 
 class JournalError(EchelonError):
-    """A journal can't be written any more, so its stream ends."""
+    """A journal can't be read or written any more, so its stream ends."""
+
+
+class JournalFull(JournalError):
+    """A journal can't be written now, as on a full disk: nothing was written, and a later try may do better."""
 
 
 class JobFailed(EchelonError):

@@ -1,6 +1,8 @@
 """Profiles on disk, and files that are there whole or not at all."""
 
 import os
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ENOENT
@@ -46,8 +48,15 @@ def whole(path: str | PathLike[str]) -> Iterator[Path]:
         return
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
-    beside = target.with_name(f".{os.getpid()}-{target.name}")  # with its suffix, which may choose the format
+    # with its suffix, which may choose the format; a name that nobody can guess and lay a link under
+    beside = target.with_name(f".{secrets.token_hex(8)}-{target.name}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
+        try:
+            if target.exists() and hasattr(os, "fchmod"):
+                os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))  # what was private stays private
+        finally:
+            os.close(descriptor)
         yield beside
         os.replace(beside, target)
     finally:

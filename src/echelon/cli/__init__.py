@@ -38,7 +38,11 @@ COMMANDS = {
     ),
     "run": (
         "Run a stream of jobs on real workers, or in virtual time; they are delivered in order of arrival.",
-        "echelon run examples/digits.py:jobs --workers 2 --record run.jsonl",
+        "echelon run examples/digits.py:jobs --workers 2 --record run.jsonl --journal run.db",
+    ),
+    "journal": (
+        "List the jobs of a journal; drop one, let it go on, or export its state.",
+        "echelon journal run.db",
     ),
     "profile": (
         "Measure real workers: mean and spread of their task times, their links, what messages and rounds cost.",

@@ -74,7 +74,7 @@ def run(
 
     With --cluster virtual and a profile, workers take the times that it says, in virtual seconds: a run does not wait
     for them, and two runs with one seed are the same. --code cyclic:load=3 protects all jobs by that code, whose rows
-    are still shared out by speed. Ends with exit code 1 if a job failed.
+    are still shared out by speed. Ends with exit code 1 if a job failed, or its result could not be written.
     """
     where = cluster_spec(cluster)
     CLUSTERS[where.name].enter()
@@ -102,13 +102,9 @@ def run(
         if stream.resumed:
             err.print(f"Resuming {len(stream.resumed)} jobs of {journal}.")
         submit_in_time(stream, islice(source, stream.taken, None), code)
-        for done in stream.deliveries():
+        saving = Saving(results, journal)
+        for done in stream.deliveries(save=saving.save):
             delivered.append(done)
-            if results is not None and done.error is None:
-                try:
-                    save_result(results, done)
-                except (OSError, TypeError, ValueError) as error:
-                    err.print(f"{done.name}: its result can't be written: {error}")
             if done.error is not None:
                 err.print(f"{done.name} failed", style="bold")
                 err.print("\n".join([str(done.error), *getattr(done.error, "__notes__", ())]), highlight=False)
@@ -116,7 +112,7 @@ def run(
         print_json({"jobs": [job_report(done) for done in delivered]})
     else:
         _show(delivered, record)
-    if any(done.error is not None for done in delivered):
+    if saving.unwritten or any(done.error is not None for done in delivered):
         raise typer.Exit(1)
 
 
@@ -175,6 +171,37 @@ def submit_in_time(stream: Stream, jobs: Iterable[tuple[float, IterativeJob]], c
         if at > 0:
             stream.sleep(max(0.0, start + at - stream.now()))
         stream.submit(job)
+
+
+class Saving:
+    """Writes results to a folder, each before its job counts as delivered.
+
+    unwritten: how many could not be.
+    """
+
+    def __init__(self, folder: Path | None, journal: Path | None) -> None:
+        self._folder, self._journal = folder, journal
+        self.unwritten = 0
+
+    def save(self, done: Delivery) -> None:
+        """Write a result; what no disk could hold as arrays is only counted, it stays in a journal."""
+        if self._folder is None or done.error is not None:
+            return
+        try:
+            save_result(self._folder, done)
+        except (OSError, TypeError, ValueError) as error:
+            self.unwritten += 1
+            text = f"{done.name}: its result can't be written: {error}"
+            if self._journal is None:
+                err.print(text, markup=False, soft_wrap=True)
+                return
+            if isinstance(error, OSError):
+                err.print(f"{text}; {self._journal} has it: run again", markup=False, soft_wrap=True)
+                raise typer.Exit(1) from None  # not delivered: the next run writes it
+            err.print(
+                f"{text}; 'echelon journal {self._journal} --export {done.number} OUT' gives it as a pickle",
+                markup=False, soft_wrap=True,
+            )  # fmt: skip
 
 
 def save_result(folder: Path, done: Delivery) -> None:

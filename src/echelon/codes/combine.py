@@ -86,7 +86,7 @@ def _combine_used(weights: NumberArray, messages: Sequence[Any], out: Any, sizes
         xp = api.array_namespace(messages[0])
         weights, messages, used = np.ones((len(weights), 1)), [xp.zeros_like(messages[0])], np.zeros(1, dtype=np.int64)
     else:
-        weights, messages = weights[:, used], [messages[i] for i in used]
+        weights, messages = weights[:, used], [messages[i] for i in used.tolist()]
     inner = None if sizes is None else np.zeros(len(used))
     found = combine(weights, messages, out, sizes=inner)
     if sizes is not None:

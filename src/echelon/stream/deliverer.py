@@ -1,17 +1,22 @@
 """The way out of a stream: outstanding jobs, and deliveries that wait to be taken, in order."""
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Condition
 
-from echelon.errors import ClusterError, JobFailed
+from echelon.errors import ArgumentError, ClusterError, JobFailed, JournalError, JournalFull
 from echelon.master.actions import Outcome
 from echelon.stream.handle import Delivery, Handle, PassTime
 from echelon.stream.journal import Journal
 from echelon.stream.observer import Observer, RoundSeen, Running
+from echelon.stream.ready import Ready
 
 log = logging.getLogger("echelon.stream")
 
 _WARNINGS = 10  # failed jobs that are named when nobody asked about them
+PATIENCE = 9  # refusals in a row after which `close` waits no longer for a full journal
+_FIRST_S, _MOST_S = 0.1, 10.0  # how long to wait before a mark is tried again
 
 
 class Deliverer(Observer):
@@ -21,6 +26,9 @@ class Deliverer(Observer):
     broken: the error that ended the stream early.
     closed: whether the user ended it.
     pass_time: lets the stream's time pass until a condition holds; set before any wait.
+    full: what a journal said that can't be written just now.
+
+    With a journal a job is handed over once, by `take` or by its handle (`took`), and marked just before.
     """
 
     pass_time: PassTime
@@ -32,35 +40,51 @@ class Deliverer(Observer):
         self._journal = journal
         self._handles: dict[int, Handle] = {}  # of jobs that have not ended
         self._silent: set[int] = set()  # those left out of the deliveries
-        self._withdrawn: set[int] = set()  # those cancelled that the driver has not dropped yet
+        self._decided: dict[int, bool] = {}  # of jobs about to end, whether they were cancelled
         self._unasked: dict[int, JobFailed] = {}  # failures that no caller has seen
-        self._ready: dict[int, Delivery] = {}  # by number
+        self._keys: dict[str, int] = {}  # of jobs that have not ended
+        self._ready = Ready(journal)
+        self._unseen: set[int] = set()  # of the silent ones, those that ended and that nobody asked for
+        self._aside: set[int] = set()
+        self._unmarked: set[int] = set()  # handed over, and a full journal does not know of it yet
+        self.full: JournalFull | None = None
+        self._refusals, self._pause_s = 0, 0.0
         self._starved = -1
 
     # for those that wait for results
 
-    def expect(self, handle: Handle, *, deliver: bool) -> None:
-        """Note a job that comes in, and whether it is among the deliveries."""
+    def expect(self, handle: Handle, *, deliver: bool, key: str | None = None) -> None:
+        """Note a job that comes in, whether it is among the deliveries, and under which key."""
         with self.changed:
             self.check_whole()
             if not deliver:
                 self._silent.add(handle.number)
             self._handles[handle.number] = handle
+            if key is not None:
+                self._keys = {known: number for known, number in self._keys.items() if number in self._handles}
+                self._keys[key] = handle.number
+
+    def under(self, key: str) -> Handle | None:
+        """Return the handle of the job under this key that has not ended, if there is one."""
+        with self.changed:
+            return self._handles.get(self._keys.get(key, -1))
 
     def add(self, delivery: Delivery) -> None:
         """Add a delivery that a journal held; it is handed out after those of all jobs before it."""
         with self.changed:
-            self._ready[delivery.number] = delivery
+            self._ready.add(delivery)
             self.changed.notify_all()
 
-    def _next(self) -> Delivery | None:
-        """Return the next delivery, or None while an earlier job is still outstanding."""
-        first = min(self._ready, default=None)
+    def _next(self) -> int | None:
+        """Return the number of the next delivery, or None while an earlier job is still outstanding."""
+        first = self._ready.first()
         earlier = next((number for number in self._handles if number not in self._silent), None)
-        return None if first is None or (earlier is not None and earlier < first) else self._ready[first]
+        return None if first is None or (earlier is not None and earlier < first) else first
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait for a delivery, or until none is expected; return whether one is."""
+        if self._pause_s:  # a full journal did not take the last mark
+            self._wait_for(lambda: self.closed, self._pause_s if timeout_s is None else min(self._pause_s, timeout_s))
         timeout_s = self.pass_time(self._settled, timeout_s)
         with self.changed:
             self.changed.wait_for(self._settled, timeout_s)
@@ -68,43 +92,142 @@ class Deliverer(Observer):
                 self.check_whole()
             return bool(self._ready or self._awaited())
 
+    def _wait_for(self, condition: Callable[[], bool], timeout_s: float | None) -> None:
+        timeout_s = self.pass_time(condition, timeout_s)
+        with self.changed:
+            self.changed.wait_for(condition, timeout_s)
+
     def _settled(self) -> bool:
         with self.changed:
-            return self._next() is not None or not self._awaited()
+            return (self._next() is not None and not self._ready.claimed) or not self._awaited()
 
     def _idle(self) -> bool:
         with self.changed:
-            return not self._handles or self.broken is not None
+            return not self._handles or self.broken is not None or self._refusals >= PATIENCE
 
     def _awaited(self) -> bool:
-        """Return whether a job is outstanding that will be among the deliveries."""
-        return len(self._handles) > len(self._silent)
+        """Return whether a job is outstanding, or being handed over, that may be among the deliveries."""
+        return len(self._handles) > len(self._silent) or self._ready.claimed
 
-    def take(self) -> Delivery | None:
-        """Return the next delivery, if one is there, marked as delivered before it leaves the queue."""
+    def take(self, save: Callable[[Delivery], None] | None = None) -> Delivery | None:
+        """Return the next delivery, if one is there, marked as delivered before it leaves the queue.
+
+        save: called with it before that; what it raises leaves the delivery in the queue.
+        While a full journal does not take the mark, None is returned, and `wait` lets some time pass.
+        """
         with self.changed:
-            delivery = self._next()
-            if delivery is None:
-                return None
-            if self._journal is not None:
-                if self.closed:
-                    raise ClusterError("the stream is closed: open its journal again for what was not taken")
-                (self._journal.delivered if delivery.error is None else self._journal.dropped)(delivery.number)
+            number = self._next()
+            if number is not None and self._journal is not None and self.closed:
+                raise ClusterError("the stream is closed: open its journal again for what was not taken")
+            delivery = None if number is None else self._ready.claim(number)
+        if delivery is None:
+            return None
+        taken = False
+        try:
+            whole = self._read(delivery)
+            if whole is not None:
+                if save is not None:
+                    save(whole)
+                self._mark(delivery.number)
+            taken, self._pause_s = True, 0.0
             self._unasked.pop(delivery.number, None)
-            return self._ready.pop(delivery.number)
+            return whole
+        except JournalFull:
+            self._pause_s = min(_MOST_S, 2 * self._pause_s or _FIRST_S)
+            return None
+        finally:
+            self._settle(delivery.number, taken=taken)
 
     def took(self, delivery: Delivery) -> Delivery:
-        """Return the delivery that a handle is about to give to the caller."""
+        """Return the delivery that a handle has, with its result, and marked as delivered if it was not before."""
+        number = delivery.number
         with self.changed:
-            self._unasked.pop(delivery.number, None)
-        return delivery
+            self._unasked.pop(number, None)
+        if self._journal is None:
+            return delivery
+        whole = self._ready.whole(delivery)
+        with self.changed:
+            claimed, unseen = self._ready.claim(number) is not None, number in self._unseen
+            self._unseen.discard(number)
+        if not claimed and not unseen:
+            return whole
+        try:
+            self._mark(number)
+        except JournalFull:
+            self._unmarked.add(number)
+        except (ArgumentError, JournalError) as error:
+            log.warning("job %d comes again with the journal, though its result was taken: %s", number, error)
+        if claimed:
+            self._settle(number, taken=True)
+        return whole
+
+    def _settle(self, number: int, *, taken: bool) -> None:
+        with self.changed:
+            self._ready.settle(number, taken=taken)
+            self.changed.notify_all()
+
+    def _read(self, delivery: Delivery) -> Delivery | None:
+        """Return a delivery with its result; None if that can't be read: then its job is set aside."""
+        try:
+            return self._ready.whole(delivery)
+        except JournalError as error:
+            self.set_aside(delivery.number, str(error))
+            return None
+
+    def _mark(self, number: int) -> None:
+        if self._journal is None:
+            return
+        with self._keeping(), self._ready.opened() as journal:
+            journal.delivered(number)
+
+    def set_aside(self, number: int, reason: str) -> None:
+        """Leave a job of the journal out, and say so; the others go on."""
+        assert self._journal is not None
+        if number not in self._aside:
+            self._aside.add(number)
+            log.warning(
+                "job %d is set aside: %s; 'echelon journal %s' lists, retries, exports and drops such jobs",
+                number, reason, self._journal.path,
+            )  # fmt: skip
+        with self._keeping():
+            self._journal.set_aside(number, reason)
+
+    def unkept(self, jobs: set[int]) -> str:
+        """Return what a full journal lacks at the end of a stream, after a last try; of `jobs` it does not have all."""
+        if self._unmarked:
+            with suppress(JournalFull), self._keeping():
+                pass
+        listed = ", ".join(map(str, sorted(jobs | self._unmarked)))
+        return listed and (
+            f"{self.full}: what became of job {listed} last is not in it; when it is opened again, what it has goes on"
+        )
+
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Note whether the journal takes what is written to it, and tell it what it did not take before."""
+        try:
+            for number in sorted(self._unmarked):
+                with self._ready.opened() as journal:
+                    journal.delivered(number)
+                self._unmarked.discard(number)
+            yield
+        except JournalFull as error:
+            if self.full is None:
+                log.warning("%s: the stream takes no step before it is, and tries again", error)
+            with self.changed:
+                self.full, self._refusals = error, self._refusals + 1
+                self.changed.notify_all()
+            raise
+        if self.full is not None:
+            log.info("the journal can be written again: the stream goes on")
+            self.full, self._refusals = None, 0
 
     def withdraw(self, number: int) -> bool:
         """Leave a job out from now on, because it was cancelled; return whether it was still expected."""
         with self.changed:
-            if number not in self._handles or number in self._withdrawn:
+            if number not in self._handles or number in self._decided:
                 return False
-            self._withdrawn.add(number)
+            self._decided[number] = True
             return True
 
     def warn_of_unasked(self) -> None:
@@ -122,10 +245,8 @@ class Deliverer(Observer):
             return list(self._handles.values())
 
     def wait_for_all(self) -> None:
-        """Wait until no job is outstanding, or the stream broke down."""
-        self.pass_time(self._idle, None)
-        with self.changed:
-            self.changed.wait_for(self._idle)
+        """Wait until no job is outstanding, the stream broke down, or its journal has been full for long."""
+        self._wait_for(self._idle, None)
 
     def drop_all(self) -> None:
         """Forget all outstanding jobs, as if they had been cancelled."""
@@ -144,7 +265,7 @@ class Deliverer(Observer):
             left = list(self._handles.values())
             self._handles.clear()
             self.changed.notify_all()
-            return [handle for handle in left if handle.number not in self._withdrawn]
+            return [handle for handle in left if not self._decided.get(handle.number)]
 
     def check_whole(self) -> None:
         """Raise if the stream broke down."""
@@ -156,28 +277,31 @@ class Deliverer(Observer):
 
     def stepped(self, running: Running, seen: RoundSeen, finished: bool) -> None:
         """A job has a new state."""
-        self._handles[running.number].iteration = running.iteration
         if self._journal is not None:
-            self._journal.stepped(running.number, running.state, running.iteration, running.error_estimate, finished)
+            with self._keeping():
+                self._journal.stepped(
+                    running.number, running.state, running.iteration, running.error_estimate, finished
+                )
+        self._handles[running.number].iteration = running.iteration
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
-        """A job ended."""
+        """A job ended. Told again, by what a full journal did not take, it only writes that."""
         with self.changed:  # a cancel comes before this, or too late
-            if running.number in self._withdrawn:
+            if self._decided.setdefault(running.number, outcome is Outcome.CANCELLED):
                 outcome, error = Outcome.CANCELLED, None
-            handle, delivery = self._ended(time_s, running, outcome, error)
-            self._withdrawn.discard(running.number)
-        # outside the lock: callbacks of the future may do anything
-        if outcome is not Outcome.CANCELLED:
-            handle.finish(delivery)
-        log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delivery.delay, running.iteration)
-
-    def _ended(
-        self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None
-    ) -> tuple[Handle, Delivery]:
-        """Note the end of a job; return its handle, which is not told yet, and its delivery."""
+        if self._journal is not None and error is not None:
+            with self._keeping():
+                self._journal.failed(running.number, str(error))
+        if running.number in self._handles:
+            self._end(time_s, running, outcome, error)
+        # last: who cancels a job need not wait for a disk
         if self._journal is not None and outcome is Outcome.CANCELLED:
-            self._journal.dropped(running.number)
+            with self._keeping():
+                self._journal.dropped(running.number)
+        del self._decided[running.number]
+
+    def _end(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
+        """Let go of a job, and tell its handle."""
         with self.changed:
             handle = self._handles.pop(running.number)
             delay = time_s - running.arrived
@@ -188,12 +312,17 @@ class Deliverer(Observer):
             )  # fmt: skip
             handle.iteration = running.iteration
             if outcome is not Outcome.CANCELLED and running.number not in self._silent:
-                self._ready[running.number] = delivery
+                self._ready.add(delivery)
             if error is not None:
                 self._unasked[running.number] = error
-            self._silent.discard(running.number)
+            if running.number in self._silent:
+                self._silent.discard(running.number)
+                self._unseen.update({running.number} if self._journal is not None else ())
             self.changed.notify_all()
-        return handle, delivery
+        # outside the lock: callbacks of the future may do anything
+        if outcome is not Outcome.CANCELLED:
+            handle.finish(delivery)
+        log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delay, running.iteration)
 
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         """A worker joined."""

@@ -29,6 +29,7 @@ from echelon.stream.pacing import Pacing, observations
 from echelon.stream.plainly import without_code
 from echelon.stream.planning import Planning
 from echelon.stream.task_times import heard
+from echelon.stream.unkept import Unkept
 
 log = logging.getLogger("echelon.stream")
 
@@ -76,6 +77,7 @@ class Driver:
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
         self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
         self._finished_rounds: list[tuple[RoundSeen, Store]] = []
+        self._unkept = Unkept(self.now)
 
     def now(self) -> float:
         """Return seconds since the stream opened."""
@@ -87,8 +89,14 @@ class Driver:
         self._cluster.wake()
 
     def stop(self) -> None:
-        """End `run`; from any thread."""
+        """End `run`, after a last try to keep what is left to keep; from any thread."""
+        self.order(self._unkept.again)
         self.order(partial(setattr, self, "stopped", True))
+
+    @property
+    def unkept_jobs(self) -> set[int]:
+        """The jobs of which a full journal does not hold all."""
+        return self._unkept.jobs
 
     def submit(self, running: Running) -> None:
         """Enter a job; call through `order`."""
@@ -119,18 +127,20 @@ class Driver:
         self._tidy()
         if self.stopped:
             return
-        due = self._liveness.due if self._timer is None else min(self._timer[0], self._liveness.due)
+        due = min(self._timer[0] if self._timer else math.inf, self._liveness.due, self._unkept.due)
         if due < math.inf:
             left = min(max(0.0, due - self.now()), _LONGEST_S)
             timeout_s = left if timeout_s is None else min(timeout_s, left)
         reports = self._cluster.poll(timeout_s if timeout_s is None else min(timeout_s, _LONGEST_S))
         for report in reports:
             self._hear(report)
-        if self._timer is not None or self._liveness.due < math.inf:
+        if due < math.inf or self._timer is not None:
             self._ring(self.now(), quiet=not reports)
 
     def _ring(self, now: float, *, quiet: bool) -> None:
-        """Look whether workers hang, and let the alarm go off; what arrives at the same moment comes first."""
+        """Do what is due, and let the alarm go off; what arrives at the same moment comes first."""
+        if now >= self._unkept.due:
+            self._unkept.again()
         if now >= self._liveness.due:
             self._liveness.look(now)
         if self._timer is None:
@@ -330,7 +340,11 @@ class Driver:
             result = ErrorEstimate(relative_to_result=collected.relative_to_result)
             seen.error_estimate = seen.error_estimate.worst(result)
             running.error_estimate = running.error_estimate.worst(seen.error_estimate)
-            self._observers.tell(Observer.stepped, running, seen, bool(finished))
+            kept = self._unkept.keep(
+                running.number,
+                partial(self._observers.tell, Observer.stepped, running, seen, bool(finished)),
+                partial(self._kept, seen, store, finished),
+            )
         except FATAL:
             raise
         except NotFinite as error:
@@ -344,8 +358,16 @@ class Driver:
         finally:
             self._messages = collected.messages
             self._drop_messages()
-        self._finished_rounds.append((seen, running.store))
+        if not kept:
+            return None  # the master waits for it, and opens no other round
+        self._finished_rounds.append((seen, store))
         return None if finished is None else events.Updated(self.now(), round, finished)
+
+    def _kept(self, seen: RoundSeen, store: Store, finished: bool | None) -> None:
+        """Go on after a step that the journal took late."""
+        self._finished_rounds.append((seen, store))
+        if finished is not None:
+            self.tell(events.Updated(self.now(), seen.round, finished))
 
     def _not_ctrl_c(self, error: BaseException) -> None:
         """Raise Ctrl-C, which comes here in virtual time only, where the user's thread drives."""
@@ -371,7 +393,12 @@ class Driver:
             self._drop_messages()
             self._seen = self._served = None
         error = None if cause is None else job_failed(running, cause)
-        self._observers.tell(Observer.delivered, self.now(), running, outcome, error)
+        self._unkept.drop(number)
+        self._unkept.keep(
+            number,
+            partial(self._observers.tell, Observer.delivered, self.now(), running, outcome, error),
+            lambda: None,
+        )
 
     def _tidy(self) -> None:
         """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""

@@ -1,11 +1,14 @@
 """The record of a run: one file, one line of JSON per entry (docs/record.md says what they hold)."""
 
 import json
+import logging
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from echelon.errors import ArgumentError, JobFailed
 from echelon.master.actions import Outcome
@@ -13,13 +16,26 @@ from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1
 
+log = logging.getLogger("echelon.stream")
+
+
+def check_apart(journal: str | Path | None, record: str | Path | None) -> None:
+    """Refuse a journal and a record that are one file, by whatever names."""
+    if journal is None or record is None:
+        return
+    if Path(journal).resolve() == Path(record).resolve() or (
+        os.path.exists(journal) and os.path.exists(record) and os.path.samefile(journal, record)
+    ):
+        raise ArgumentError(f"record: {str(record)!r} is not allowed; must be another file than the journal")
+
 
 class Recorder(Observer):
-    """Writes a record while a stream runs."""
+    """Writes a record while a stream runs. Where it can't be written (a full disk), it ends, and the run goes on."""
 
     def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
+        self._path = path
         try:
-            self._file = path.open("w", encoding="utf-8", buffering=1)  # each line is written out at once
+            self._file: BinaryIO | None = path.open("wb", buffering=0)  # each line is written out at once
         except OSError as error:
             raise ArgumentError(f"record: {str(path)!r} is not allowed; {error.strerror}") from None
         names = list(names) if names is not None else [f"worker {place + 1}" for place in range(places)]
@@ -27,7 +43,15 @@ class Recorder(Observer):
         self._places: dict[int, int] = {}
 
     def _write(self, kind: str, **fields: Any) -> None:
-        self._file.write(json.dumps({"kind": kind, **fields}, separators=(",", ":")) + "\n")
+        if self._file is None:
+            return
+        line = memoryview(json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n")
+        try:
+            while line:
+                line = line[self._file.write(line) or 0 :]
+        except OSError as error:
+            log.warning("the record %s ends here: %s; the run goes on", self._path, error.strerror)
+            self.close()
 
     def submitted(self, time_s: float, running: Running) -> None:
         """Note that a job came in."""
@@ -100,7 +124,10 @@ class Recorder(Observer):
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from functools import partial
@@ -15,7 +15,7 @@ from echelon import checks
 from echelon.closing import Closing
 from echelon.clusters import Cluster
 from echelon.codes import NO_ERROR, ErrorEstimate
-from echelon.errors import ArgumentError, ClusterError
+from echelon.errors import ArgumentError, ClusterError, JournalError
 from echelon.jobs import IterativeJob
 from echelon.master.events import Cancelled
 from echelon.master.machine import Master
@@ -27,11 +27,12 @@ from echelon.stream.deliverer import Deliverer
 from echelon.stream.display import Display, wanted
 from echelon.stream.driver import Decide, Driver
 from echelon.stream.handle import Delivery, Handle
-from echelon.stream.journal import Journal
+from echelon.stream.journal import Entry, Journal
 from echelon.stream.kept import Kept, Store
 from echelon.stream.observer import Observer, Observers, Running
 from echelon.stream.pacing import Pacing
-from echelon.stream.record import Recorder
+from echelon.stream.ready import delivery_of
+from echelon.stream.record import Recorder, check_apart
 from echelon.stream.starting import started
 from echelon.stream.strategist import Strategist
 from echelon.stream.turning import Turning
@@ -40,6 +41,7 @@ log = logging.getLogger("echelon.stream")
 
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
+_LONGEST_KEY = 1000
 
 
 class Stream(Closing):
@@ -67,6 +69,7 @@ class Stream(Closing):
         times the median of the job, and never less than a minute. A row that takes too long on three workers fails its
         job. Workers that the operating system has stopped are replaced after a second or two.
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
+        While it can't be written (a full disk), the stream takes no step, and goes on when it can.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
     observers: objects told of all that happens; see `Observer`.
     progress: whether to show what goes on; by default on a terminal only.
@@ -113,6 +116,7 @@ class Stream(Closing):
         for name, path in (("journal", journal), ("record", record)):
             if path is not None and not isinstance(path, str | Path):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
+        check_apart(journal, record)
         for observer in observers:
             if not isinstance(observer, Observer):
                 raise ArgumentError(f"observers: {observer!r} is not allowed; must be an Observer")
@@ -205,19 +209,40 @@ class Stream(Closing):
 
     # jobs in
 
-    def submit(self, job: IterativeJob, *, deliver: bool = True) -> Handle:
+    def submit(self, job: IterativeJob, *, deliver: bool = True, key: str | None = None) -> Handle:
         """Put a job at the end of the queue and return its handle.
 
         deliver: whether it appears in `deliveries`; the handle has its result in any case.
+        key: makes the job once only. If a job was submitted under this key that has not ended, its handle is returned,
+            and no other job is made; with a journal also if it has, in this or in an earlier run: then the handle has
+            its result. A job that failed or was cancelled gives its key free when that was told.
         """
         self._check_job(job)
+        if key is not None and (not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY):
+            raise ArgumentError(f"key: {key!r} is not allowed; must be a text of 1 to {_LONGEST_KEY} characters")
+        with self._entering:
+            self._check_open()
+            known = self._under(key)
+        if known is not None:
+            return known
         plan = self._planned(job)
         with self._entering:  # so that jobs reach the master in the order of their numbers
             self._check_open()
+            known = self._under(key)  # by now, perhaps
+            if known is not None:
+                return known
             # a copy: the job's own state stays as it is, so that it can be submitted again
             state = deepcopy(job.state)
-            number = self._journal.submitted(job) if self._journal is not None else self._next
-            return self._enter(number, job, state, Store(plan), deliver=deliver)
+            number = self._journal.submitted(job, key=key) if self._journal is not None else self._next
+            return self._enter(number, job, state, Store(plan), deliver=deliver, key=key)
+
+    def _under(self, key: str | None) -> Handle | None:
+        """Return the handle of the job that was submitted under a key before, if there is one."""
+        handle = None if key is None else self._out.under(key)
+        if handle is not None or key is None or self._journal is None:
+            return handle
+        entry = self._journal.find(key)
+        return None if entry is None else self._ended(entry, delivery_of(entry))
 
     def keep(self, job: IterativeJob) -> Kept:
         """Return the job as one whose data goes to the workers once, run from one state after another.
@@ -274,35 +299,46 @@ class Stream(Closing):
         iteration: int = 0,
         error: ErrorEstimate = NO_ERROR,
         deliver: bool = True,
+        key: str | None = None,
     ) -> Handle:
         codes, decoders = self._coding.of(job, store.plan)
-        handle = self._handle(number, job, iteration)
+        handle = self._handle(number, job.name, job.iterations, iteration)
         running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
-        self._out.expect(handle, deliver=deliver)
+        self._out.expect(handle, deliver=deliver, key=key)
         self._driver.order(partial(self._driver.submit, running))
         return handle
 
-    def _handle(self, number: int, job: IterativeJob, iteration: int) -> Handle:
+    def _handle(self, number: int, name: str | None, iterations: int | None, iteration: int) -> Handle:
         self._next = max(self._next, number + 1)
-        name = f"job {number}" if job.name is None else job.name
-        return Handle(number, name, job.iterations, self._cancel, self.pass_time, iteration, self._out.took)
+        name = f"job {number}" if name is None else name
+        return Handle(number, name, iterations, self._cancel, self.pass_time, iteration, self._out.took)
 
     def _resume(self) -> list[Handle]:
         """Enter the jobs that a journal holds and that were not delivered, with their last states."""
         if self._journal is None:
             return []
         handles = []
-        for kept in self._journal.undelivered():
-            if kept.finished:
-                handles.append(self._handle(kept.number, kept.job, kept.iteration))
-                name = handles[-1].name
-                delivery = Delivery(name, kept.number, kept.state, None, 0.0, kept.iteration, kept.error)
-                handles[-1].finish(delivery)
+        for entry in self._journal.undelivered():
+            if entry.status != "open":
+                delivery = delivery_of(entry)
+                handles.append(self._ended(entry, delivery))
                 self._out.add(delivery)
-            else:
-                store = Store(self._planned(kept.job))
-                handles.append(self._enter(kept.number, kept.job, kept.state, store, kept.iteration, kept.error))
+                continue
+            try:
+                kept = self._journal.load(entry.number)
+                self._check_job(kept[0])
+                store = Store(self._planned(kept[0]))
+            except Exception as error:  # one job that can't go on here does not hold up the others
+                self._out.set_aside(entry.number, str(error))
+                continue
+            handles.append(self._enter(entry.number, *kept, store, entry.iteration, entry.error, key=entry.key))
         return handles
+
+    def _ended(self, entry: Entry, delivery: Delivery) -> Handle:
+        """Return a handle of a job that has ended, as the journal says."""
+        handle = self._handle(entry.number, entry.name, entry.iteration, entry.iteration)
+        handle.finish(delivery)
+        return handle
 
     def _cancel(self, number: int) -> bool:
         found = self._out.withdraw(number)
@@ -312,13 +348,17 @@ class Stream(Closing):
 
     # results out
 
-    def deliveries(self) -> Iterator[Delivery]:
+    def deliveries(self, *, save: Callable[[Delivery], None] | None = None) -> Iterator[Delivery]:
         """Yield jobs as they end, in order of arrival, until none is outstanding; cancelled ones are left out.
 
-        Each is yielded once, to the loop that asks first. With a journal, it is marked as delivered just before.
+        Each is yielded once, to the loop that asks first. With a journal, it is marked as delivered just before, and
+        one that was taken through its handle is not yielded.
+
+        save: called with each delivery before it is marked; what it raises ends the loop, and the delivery comes again,
+            in the next run, too. So what it writes is written at least once, whenever the program dies.
         """
         while self._out.wait(None):
-            delivery = self._out.take()
+            delivery = self._out.take(save)
             if delivery is not None:
                 yield delivery
 
@@ -335,7 +375,10 @@ class Stream(Closing):
     # the end
 
     def close(self, *, wait: bool = True) -> None:
-        """Wait for all outstanding jobs, or with ``wait=False`` drop them; then stop all workers."""
+        """Wait for all outstanding jobs, or with ``wait=False`` drop them; then stop all workers.
+
+        A journal that can't be written is waited for, too, about half a minute; then a `JournalError` says so.
+        """
         if self._turning.mine:
             raise ClusterError("a job's own code can't close the stream that runs it")
         if wait:
@@ -352,8 +395,13 @@ class Stream(Closing):
             ends.callback(self._told.close)
             self._driver.stop()
             self._turning.join()
+            unkept = self._out.unkept(self._driver.unkept_jobs)
         if wait:
             self._out.check_whole()
+        if unkept and wait:
+            raise JournalError(unkept)
+        if unkept:
+            log.warning(unkept)
 
     def _leave(self, *, well: bool) -> None:
         self.close(wait=well)

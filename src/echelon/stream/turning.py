@@ -11,7 +11,9 @@ from echelon.stream.driver import Driver
 
 log = logging.getLogger("echelon.stream")
 
-_ITSELF = "a job's own code can't wait for the stream that runs it"
+_ITSELF = (
+    "a job's own code can't wait for the stream that runs it, which waits for this code; take the result outside of it"
+)
 
 
 class Turning:
