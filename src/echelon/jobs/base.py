@@ -36,7 +36,8 @@ class IterativeJob(ABC):
     `move_cost` is the cost, in parts, of a part that is new to a worker. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
-    `message_bytes` is the size of a message, where it is known before one comes.
+    `message_bytes` is the size of a message, where it is known before one comes. `copies` says whether each call of its
+    functions on a worker gets copies of what it is given, instead of data that it can't change.
     """
 
     parts: int
@@ -50,6 +51,7 @@ class IterativeJob(ABC):
     move_cost = 0.0
     noise_limit: float | None = 1e12
     message_bytes = 0.0
+    copies = False
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None
