@@ -9,7 +9,7 @@ from numpy.random import Generator
 from echelon.arrays import NumberArray
 from echelon.codes import Code
 from echelon.errors import ArgumentError
-from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.calling import call
 from echelon.jobs.chunks import Chunks
 from echelon.jobs.sums import rows_of
@@ -26,6 +26,7 @@ class BlockJob(IterativeJob):
     prepare: ``prepare(state, chunk)`` returns what all blocks of a chunk share, such as the residuals of a linear
         model; computed once per round and chunk. Without it, `partial` gets the state.
     update: runs on the master, with the whole gradient.
+    verify: how results are checked before each step, "spare" or "vote"; by default as the stream does.
     copies: give each call of `partial` and `prepare` its own copies of what it is given, which it may change.
 
     Messages of the first blocks leave a worker while it computes the later ones.
@@ -50,12 +51,14 @@ class BlockJob(IterativeJob):
         load: Callable[[int], Any] | None = None,
         prepare: Callable[[Any, Any], Any] | None = None,
         copies: bool = False,
+        verify: str | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
+        self.verify = checked_verify(verify)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
         self.prepare = None if prepare is None else checked_function("prepare", prepare)
         self.copies = bool(copies)

@@ -11,7 +11,7 @@ from echelon.arrays import NumberArray
 from echelon.clusters import AtOnce
 from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
-from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.calling import call
 from echelon.jobs.chunks import Chunks
 from echelon.jobs.own_code import OwnCode, made_code
@@ -48,6 +48,7 @@ class SumJob(IterativeJob):
     messages: "bfloat16" halves what is sent of float32 results (others are refused): each row is rounded to 8 bits of
         precision, off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the default
         tolerance is then 2^-4. None sends rows as they are.
+    verify: how results are checked before each step, "spare" or "vote"; by default as the stream does.
     copies: give each call of `partial` its own copies of state and chunk, which it may change. Without, NumPy arrays,
         alone or in dicts, lists and tuples, can't be written; objects of other kinds must be left alone.
 
@@ -72,12 +73,14 @@ class SumJob(IterativeJob):
         lend: bool = False,
         messages: str | None = None,
         copies: bool = False,
+        verify: str | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
+        self.verify = checked_verify(verify)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
         self._weighted = None if weighted is None else checked_function("weighted", weighted)
         self._chunks = Chunks(chunks, load, parts)
@@ -111,9 +114,7 @@ class SumJob(IterativeJob):
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
         narrow, copies = self.messages is not None, self.copies
         if self._weighted is not None:
-            return WeightedWork(
-                codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow, copies=copies
-            )
+            return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow, copies=copies)
         return SumWork(codes, chunks, self.partial, self._chunks, narrow=narrow, copies=copies)
 
     def request(self, state: Any) -> Any:
