@@ -46,10 +46,10 @@ CODES: dict[str, Callable[..., Code]] = {
 globals().update(CODES)  # here a name is the function, not its file
 
 __all__ = [
-    "CODES", "NO_ERROR", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate", "LagrangeCode", "ProductCode",
-    "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao",
-    "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative", "rounding", "subspace", "threshold_of", "tracker",
-    "uncoded", "verify",
+    "CODES", "NO_ERROR", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate",
+    "LagrangeCode", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic",
+    "fractional_repetition", "khatri_rao", "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative",
+    "rounding", "subspace", "threshold_of", "tracker", "uncoded", "verify",
 ]  # fmt: skip
 
 

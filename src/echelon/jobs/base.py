@@ -19,7 +19,6 @@ from echelon.jobs.own_code import OwnCode, checked_choice
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 
-
 VERIFY = ("spare", "vote")  # how results may be checked
 
 
@@ -40,8 +39,8 @@ class IterativeJob(ABC):
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
     `message_bytes` is the size of a message, where it is known before one comes. `copies` says whether each call of its
-    functions on a worker gets copies of what it is given, instead of data that it can't change. `verify` says how results
-    are checked before each step, one of `VERIFY`; None: as the stream does.
+    functions on a worker gets copies of what it is given, instead of data that it can't change. `verify` says how
+    results are checked before each step, one of `VERIFY`; None: as the stream does.
     """
 
     parts: int

@@ -130,7 +130,7 @@ class Collection:
         return awaited
 
     def _may(self, worker: int, at: Row) -> bool:
-        """Return whether a row may be given to a worker: it does not hold it, and what it sent before was not refused."""
+        """Return whether a row may be given to a worker: it does not hold it, and is not barred from it."""
         return at not in self.pending.get(worker, ()) and worker not in self.barred.get(at, ())
 
     def progress(self, worker: int, slot: int, row: int, now: float) -> None:

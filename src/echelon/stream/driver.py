@@ -18,10 +18,12 @@ from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
+from echelon.stream.blame import Blame
 from echelon.stream.kept import Store
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
 from echelon.stream.planning import Planning
+from echelon.stream.verifying import Verifying
 
 log = logging.getLogger("echelon.stream")
 
@@ -57,6 +59,8 @@ class Driver:
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
+        self._blame = Blame(cluster, self.places, observers, self.now)
+        self._verifying = Verifying(cluster, self._blame)
         self._finished_rounds: list[RoundSeen] = []
 
     def now(self) -> float:
@@ -132,6 +136,7 @@ class Driver:
                 self.tell(events.Joined(now, worker))
             case Down(worker=worker, place=place, reason=reason, at=at):
                 self.places.pop(worker, None)
+                self._blame.lost(worker, place)
                 self._observers.tell(Observer.worker_down, now, worker, place, reason)
                 self.tell(events.Lost(now, worker, at))
 
@@ -158,6 +163,9 @@ class Driver:
         seen.messages.append(came)
         self._observers.tell(Observer.received, came)
         expected = self._forms.setdefault(slot if running.job.by_slot else 0, form) if new else form
+        if new and form == expected and running.verify == "vote":
+            self._vote(widely(self._cluster, message), seen, received)
+            return
         if not new or form != expected:
             self._cluster.release(message)
         else:
@@ -167,6 +175,14 @@ class Driver:
             self.tell(events.Failed(now, round, _MIXED.format(expected.decode(), form.decode())))
         else:
             self.tell(received)
+
+    def _vote(self, message: Message, seen: RoundSeen, received: events.Received) -> None:
+        """Take in a message that counts when another worker has sent the same."""
+        found = self._verifying.vote(message, received.time)
+        if isinstance(found, Message):
+            self._messages[message.slot, message.row] = found
+            seen.end = received.time
+        self.tell(received if isinstance(found, Message) else found)
 
     # what the master wants
 
@@ -236,6 +252,8 @@ class Driver:
             state = job.request(running.state) if taken is None else taken.request
             self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.with_ahead(state))
             plan, owners = self._planning.now(running, workers, made)
+            if running.verify is not None:
+                self._verifying.begin(running, round, job.terms(state))
         except Exception:
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
@@ -252,7 +270,7 @@ class Driver:
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what idle workers may do for the next job; None if it can't be begun."""
-        if not self._ahead.adopt(following, running):
+        if following.verify is not None or not self._ahead.adopt(following, running):
             return None
         plan, owners = self._planning.ahead(following, workers)
         return events.PlannedAhead(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
@@ -261,6 +279,10 @@ class Driver:
         seen, running = self._seen, self._served
         assert seen is not None
         assert running is not None
+        if running.verify == "spare":
+            doubt = self._verifying.check(slot, self._messages, self.now())
+            if doubt is not None:
+                return doubt
         message = self._messages[slot, rows[-1]]
         coarsest, adding = max(precisions(message, i) for i in range(len(message.segments)))
         try:
@@ -311,6 +333,7 @@ class Driver:
         for message in self._messages.values():
             self._cluster.release(message)
         self._messages, self._weights, self._forms = {}, {}, {}
+        self._verifying.end()
 
     def _deliver(self, number: int, outcome: actions.Outcome, error: str) -> None:
         running = self._jobs.pop(number)
