@@ -124,7 +124,11 @@ class Watcher:
             self._promise(set(master.collection.pending) <= set(master.workers), "rows are awaited from the dead")
             # a message moves a row from what is awaited to what arrived: checking is expensive, and done in some rounds
             look = not isinstance(event, Received) or (master.round % _SOME == 0 and not master.collection.codes)
-            stuck = look and master.workers and master.collection.orphans(master.workers)
+            held = master.collection
+            stuck = look and [
+                task for task in held.orphans(master.workers)
+                if any(held.may(worker, (task.slot, task.row)) for worker in master.workers)
+            ]  # fmt: skip
             self._promise(not stuck, "a round can't end with what is on its way", master.round, stuck)
 
     def _check_jobs(self) -> None:

@@ -89,7 +89,7 @@ class Program:
         world, record = self.world, self._folder / f"record-{self.lives}"
         rng = np.random.default_rng([world.seed, self.lives])
         crashes = self._journal is not None and self.lives < LIVES
-        trouble = faults(rng, places=world.places, horizon=20.0, crashes=crashes)
+        trouble = faults(rng, places=world.places, horizon=20.0, crashes=crashes, liar=world.liar)
         self.seen.raised |= any(isinstance(incident, Raise) for incident in trouble.incidents)
         paces = [
             Pace(Exponential(rate=1 / mean), link, place_generator(world.seed, place))

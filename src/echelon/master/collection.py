@@ -90,7 +90,7 @@ class Collection:
                 for task in self.pool.popleft()
                 if (task.slot, task.row) not in self.received and not self.recovered[task.slot]
             )
-            found = [task for task in batch if self._may(worker, (task.slot, task.row))]
+            found = [task for task in batch if self.may(worker, (task.slot, task.row))]
             if batch and not found:
                 passed.append(batch)  # it is for another worker
         self.pool.extendleft(reversed(passed))
@@ -129,7 +129,7 @@ class Collection:
                 self.ready[slot] = self.trackers[slot].add(row)
         return awaited
 
-    def _may(self, worker: int, at: Row) -> bool:
+    def may(self, worker: int, at: Row) -> bool:
         """Return whether a row may be given to a worker: it does not hold it, and is not barred from it."""
         return at not in self.pending.get(worker, ()) and worker not in self.barred.get(at, ())
 
@@ -250,15 +250,17 @@ class Collection:
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
         """Give each task to the living worker with the least to do, and not to one that holds it or is barred from it.
 
-        With `afresh` a worker may get what it holds once more where no other is left: its message may be lost.
+        With `afresh` a worker may get what it holds once more where no other is left, as its message may be lost; and
+        one that is barred, if all are.
         """
         workers = list(alive)
         load = {worker: sum(task.cost for task in self.pending.get(worker, {}).values()) for worker in workers}
         extra: dict[int, list[Task]] = {}
         for task in tasks:
-            free = [w for w in workers if self._may(w, (task.slot, task.row))]
+            free = [w for w in workers if self.may(w, (task.slot, task.row))]
             if not free and not afresh:
                 continue
+            free = free or [w for w in workers if w not in self.barred.get((task.slot, task.row), ())]
             chosen = min(free or workers, key=lambda worker: (load[worker], worker))
             load[chosen] += task.cost
             extra.setdefault(chosen, []).append(task)

@@ -295,7 +295,7 @@ class Master:
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
         awaited = collection.reject(event.slot, event.rows)
-        if collection.ready[event.slot]:
+        if collection.ready[event.slot] and not collection.refused[event.slot]:
             return [Recover(event.round, event.slot, tuple(collection.trackers[event.slot].received))]
         return [*([] if awaited else self._mend(collection)), *collection.pull(self.workers)]
 

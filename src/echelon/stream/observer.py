@@ -140,7 +140,7 @@ class Observer:
     def round_over(self, seen: RoundSeen) -> None:
         """A round was recovered and its job took a step; called a little later, when the workers are busy."""
 
-    def wrong(self, time_s: float, worker: int, place: int | None, round: int, slot: int, row: int) -> None:
+    def wrong_result(self, time_s: float, worker: int, place: int | None, round: int, slot: int, row: int) -> None:
         """A worker sent a wrong result, as `verify` shows; its place is None if that is not known."""
 
     def starved(self, time_s: float, job: int) -> None:

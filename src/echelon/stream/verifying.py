@@ -19,8 +19,8 @@ from echelon.plan import Plan
 from echelon.stream.blame import Blame
 from echelon.stream.observer import Running
 
-_AGAIN = 3  # times that all rows of a slot may be computed again because they do not fit together
-_VOTES = 5  # results of a row of which no two agree
+_AGAIN = 5  # times that all rows of a slot may be computed again because they do not fit together
+_VOTES = 6  # results of a row of which no two agree
 _VOTERS = 3  # places that a vote needs
 
 _UNSURE = (
@@ -59,20 +59,18 @@ class Verifying:
         """Return the message of a row on which two workers agree, or what to tell the master as long as they do not."""
         at = message.slot, message.row
         held = self._doubtful.setdefault(at, [])
-        known = [one for one in held if one.worker == message.worker]
-        same = None if known else next((one for one in held if self._agree(one, message)), None)
+        same = next((i for i, one in enumerate(held) if self._agree(one, message)), None)
         if same is None:
-            if known:  # no worker confirms itself
-                self._cluster.release(message)
-            else:
-                held.append(message)
+            held.append(message)
             if len(held) >= _VOTES:
                 return events.Failed(now, self._round, _UNSURE.format(message.slot))
+        else:
+            self._cluster.release(message)
+        if same is None or held[same].worker == message.worker:  # no worker confirms itself
             return events.Rejected(now, self._round, message.slot, ((message.row, message.worker),))
-        self._cluster.release(message)
-        held.remove(same)
-        self._settle({at: same})
-        return same
+        right = held.pop(same)
+        self._settle({at: right})
+        return right
 
     # rows to spare
 
