@@ -65,7 +65,13 @@ class Products:
     def __init__(self, rounds, parts=16, **more):
         self.matrix, self.worst = np.random.default_rng(3).standard_normal((120, 30)), 0.0
         self.job = ec.LinearJob(
-            matrix=self.matrix, vector=self._vector, update=self._update, state=0, parts=parts, iterations=rounds, **more
+            matrix=self.matrix,
+            vector=self._vector,
+            update=self._update,
+            state=0,
+            parts=parts,
+            iterations=rounds,
+            **more,
         )
 
     def _vector(self, k):

@@ -5,6 +5,7 @@ the size of what is to spare. A round asks only whether its checks vanish, in on
 `verify` names the wrong rows where they do not.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ class Checks:
         with np.errstate(all="ignore"):  # wrong numbers may be of any size
             shown = np.linalg.norm(combine(self.weights, messages, sizes=sizes), axis=0)
         scale = max(float((sizes / self.norms).max()), terms)
-        if float(shown.max()) <= tolerance * scale * len(self.weights) ** 0.5:  # false for what is not finite
+        worst = float(shown.max())
+        if math.isfinite(worst) and worst <= tolerance * scale * len(self.weights) ** 0.5:
             return None
         return Failing(shown, scale)
 

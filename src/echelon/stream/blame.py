@@ -32,7 +32,9 @@ class Blame:
             "worker %d (place %s) sent a wrong result for row %d of slot %d in round %d; it is not used",
             worker, place, message.row, message.slot, message.round,
         )  # fmt: skip
-        self._observers.tell(Observer.wrong_result, self._now(), worker, place, message.round, message.slot, message.row)
+        self._observers.tell(
+            Observer.wrong_result, self._now(), worker, place, message.round, message.slot, message.row
+        )
         if self._last.get(worker) != message.round:
             self._last[worker] = message.round
             self._rounds[worker] += 1
