@@ -39,9 +39,9 @@ def report() -> str:
          "named: others", "times replaced"], flips,
     )  # fmt: skip
     return (
-        f"One of {PLACES} workers in virtual time flips one bit in {100 * CHANCE:.0f} % of its rows (so does each of its "
-        f"successors). A result is wrong if it is off by more than {WRONG:g} of its terms. Bits that change less than "
-        f"rounding may are not seen, and do no harm.\n\n{table}\n\n{costs}"
+        f"One of {PLACES} workers in virtual time flips one bit in {100 * CHANCE:.0f} % of its rows (so does each of "
+        f"its successors). A result is wrong if it is off by more than {WRONG:g} of its terms. Bits that change less "
+        f"than rounding may are not seen, and do no harm.\n\n{table}\n\n{costs}"
     )
 
 
@@ -137,8 +137,8 @@ def _costs() -> str:
     columns = ["checked by", "redundancy", "rows received", "virtual time (s)", f"{LIVE_WORKERS} processes (ms)"]
     return (
         f"What a check costs the digits job (a matrix in {digits.PARTS} blocks), per iteration: on {PLACES} alike "
-        "workers in virtual time, whose parts take 0.1 s with as large a deviation, and on processes of one machine with "
-        f"two cores, the median of {LIVE_TURNS} sweeps in turns.\n\n" + markdown_table(columns, rows)
+        "workers in virtual time, whose parts take 0.1 s with as large a deviation, and on processes of one machine "
+        f"with two cores, the median of {LIVE_TURNS} sweeps in turns.\n\n" + markdown_table(columns, rows)
     )
 
 

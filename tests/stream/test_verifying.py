@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -281,9 +282,29 @@ def test_a_choice_that_can_not_work_is_refused_at_the_door():
 
 
 @pytest.mark.parametrize(("verify", "redundancy"), [("spare", 1.5), ("vote", 1.0)])
-def test_live_workers_results_are_checked(verify, redundancy):
-    made, named = Sums(30, parts=9), Named()
-    with ec.Stream("processes", workers=3, redundancy=redundancy, verify=verify, observers=[named]) as stream:
-        assert stream.submit(made.job).result() == 30
-    assert made.worst < 1e-9
-    assert not named.places
+def test_a_process_that_is_always_wrong_is_named_and_replaced_and_the_result_is_right(verify, redundancy, tmp_path):
+    mark = str(tmp_path / "liar")
+
+    def partial(state, chunk):
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.environ["LIAR"] = "yes"  # the first process that gets here; its successor is another one
+        except FileExistsError:
+            pass
+        return (chunk * state).sum(axis=0) + (5.0 if os.environ.get("LIAR") else 0.0)
+
+    chunks, named = list(np.random.default_rng(1).uniform(0, 1, (12, 3, 4))), Named()
+    job = ec.SumJob(
+        partial=partial, update=lambda w, total: total / total.sum(), state=np.ones(4), chunks=chunks, iterations=30
+    )
+    with ec.Stream(
+        "processes", workers=4, redundancy=redundancy, verify=verify, split="uniform", observers=[named]
+    ) as stream:
+        found = stream.submit(job).result()
+    wanted = np.ones(4)
+    for _ in range(30):
+        wanted = sum((chunk * wanted).sum(axis=0) for chunk in chunks)
+        wanted /= wanted.sum()
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert len(named.workers) == 1
+    assert set(named.lost) == named.workers

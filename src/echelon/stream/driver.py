@@ -163,7 +163,7 @@ class Driver:
         seen.messages.append(came)
         self._observers.tell(Observer.received, came)
         expected = self._forms.setdefault(slot if running.job.by_slot else 0, form) if new else form
-        if new and form == expected and running.verify == "vote":
+        if running.verify is not None and new and form == expected and self._verifying.votes(slot):
             self._vote(widely(self._cluster, message), seen, received)
             return
         if not new or form != expected:

@@ -4,8 +4,7 @@ To the master both are one thing: rows that do not count as a worker sent them (
 doubtful are kept until their row is settled; whoever sent one that differs from what was settled is named.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from echelon.plan import Plan
 from echelon.stream.blame import Blame
 from echelon.stream.observer import Running
 
-_AGAIN = 5  # times that all rows of a slot may be computed again because they do not fit together
 _VOTES = 6  # results of a row of which no two agree
 _VOTERS = 3  # places that a vote needs
 
@@ -28,18 +26,19 @@ _UNSURE = (
     "arguments alone, or rounding differs more than the job's tolerance allows; raise `tolerance` or leave out `verify`"
 )
 
-Rows = Mapping[tuple[int, int], Message]
-
 
 class Verifying:
-    """Checks the messages of the round that is open, if its job asks for it; blames who sent wrong ones."""
+    """Checks the messages of the round that is open, if its job asks for it; blames who sent wrong ones.
+
+    Where the rows to spare show that something is wrong, and not what, a vote decides about all rows of the slot.
+    """
 
     def __init__(self, cluster: Cluster, blame: Blame) -> None:
         self._cluster, self._blame = cluster, blame
         self._running: Running | None = None
         self._round, self._terms = 0, 0.0
-        self._doubtful: dict[tuple[int, int], list[Message]] = {}
-        self._again: Counter[int] = Counter()  # by slot
+        self._voted: set[int] = set()  # slots that had rows to spare, and need a vote
+        self._doubtful: dict[tuple[int, int], list[Message]] = {}  # results of a row that no other worker confirmed
 
     def begin(self, running: Running, round: int, terms: float) -> None:
         """Turn to a round of a job that is verified; `terms` as its job says."""
@@ -50,10 +49,15 @@ class Verifying:
         for message in (message for held in self._doubtful.values() for message in held):
             self._cluster.release(message)
         self._doubtful.clear()
-        self._again.clear()
+        self._voted.clear()
         self._blame.end_round()
 
     # a vote: two workers that agree
+
+    def votes(self, slot: int) -> bool:
+        """Return whether rows of a slot count only when two workers agree on them."""
+        assert self._running is not None
+        return self._running.verify == "vote" or slot in self._voted
 
     def vote(self, message: Message, now: float) -> Message | events.Event:
         """Return the message of a row on which two workers agree, or what to tell the master as long as they do not."""
@@ -69,81 +73,55 @@ class Verifying:
         if same is None or held[same].worker == message.worker:  # no worker confirms itself
             return events.Rejected(now, self._round, message.slot, ((message.row, message.worker),))
         right = held.pop(same)
-        self._settle({at: right})
+        for other in self._doubtful.pop(at):
+            self._reject(other)
         return right
+
+    def _reject(self, message: Message) -> None:
+        self._blame.name(message)
+        self._cluster.release(message)
 
     # rows to spare
 
     def check(self, slot: int, messages: dict[tuple[int, int], Message], now: float) -> events.Event | None:
         """Return None where the messages of a slot fit together, or what to tell the master where they do not."""
         assert self._running is not None
+        if self.votes(slot):
+            return None
         rows = sorted(row for of, row in messages if of == slot)
         decoder = self._running.decoders[slot % len(self._running.decoders)]
         checks, all_here = decoder.checker.of(rows), len(rows) == decoder.code.rows
         if not checks.seen and not all_here:
             return events.Refused(now, self._round, slot)
-        wrong = self._wrong(checks, [messages[slot, row] for row in rows])
-        if wrong is None and not all_here:
+        fitting = [messages[slot, row] for row in rows]
+        wrong = self._wrong(checks, fitting)
+        if wrong is not None and not wrong:
+            return None
+        if wrong is None and not all_here and all(map(_finite, fitting)):
             return events.Refused(now, self._round, slot)  # one more row may tell
-        if wrong is None:
-            self._again[slot] += 1
-            if self._again[slot] > _AGAIN:
-                return events.Failed(now, self._round, _UNSURE.format(slot))
-            return self._reject(rows, messages, slot, now, doubtful=True)
-        strange = [row for row in wrong if not _finite(messages[slot, row])]
-        if strange:
-            # it may be right: then another worker gets the same, and nothing can be checked
-            doubtful = [row for row in strange if not self._confirmed(messages[slot, row])]
-            if doubtful:
-                return self._reject(doubtful, messages, slot, now, doubtful=True)
-        elif wrong:
-            return self._reject(wrong, messages, slot, now, doubtful=False)
-        self._settle({(slot, row): messages[slot, row] for row in rows})
-        return None
+        taken = [messages.pop((slot, row)) for row in (rows if wrong is None else wrong)]
+        for message in taken:
+            if wrong is None:
+                self._voted.add(slot)
+                self._doubtful[slot, message.row] = [message]
+            else:
+                self._reject(message)
+        return events.Rejected(now, self._round, slot, tuple((message.row, message.worker) for message in taken))
 
-    def _wrong(self, checks: Checks, messages: Sequence[Message]) -> list[int] | None:
-        """Return the rows that are wrong, or those alone that are not finite; None if it can't be told which."""
+    def _wrong(self, checks: Checks, messages: Sequence[Message]) -> set[int] | None:
+        """Return the rows that are wrong; None if it can't be told which. What is not finite may be right."""
         wrong: set[int] = set()
         for i in range(len(messages[0].segments)):
             segments, tolerance = [message.segments[i] for message in messages], self._tolerance(messages[0], i)
             failing = checks.failing(segments, tolerance, self._terms)
             if failing is not None:
-                strange = [message.row for message in messages if not _finite(message)]
-                if strange:
-                    return strange
-                verdict = checks.verdict(segments, failing, tolerance)
-                if not verdict.corrupt:
+                told = all(map(_finite, messages)) and checks.verdict(segments, failing, tolerance).corrupt
+                if not told:
                     return None
-                wrong.update(verdict.corrupt)
-        return sorted(wrong)
-
-    def _confirmed(self, message: Message) -> bool:
-        """Return whether another worker sent the same before."""
-        held = self._doubtful.get((message.slot, message.row), ())
-        return any(one.worker != message.worker and self._agree(one, message) for one in held)
-
-    def _reject(
-        self, rows: Sequence[int], messages: dict[tuple[int, int], Message], slot: int, now: float, *, doubtful: bool
-    ) -> events.Event:
-        """Take rows out of the messages: name who sent them, or keep what is `doubtful`."""
-        taken = [messages.pop((slot, row)) for row in rows]
-        for message in taken:
-            if doubtful:
-                self._doubtful.setdefault((slot, message.row), []).append(message)
-            else:
-                self._blame.name(message)
-                self._cluster.release(message)
-        return events.Rejected(now, self._round, slot, tuple((message.row, message.worker) for message in taken))
+                wrong.update(told)
+        return wrong
 
     # what both need
-
-    def _settle(self, right: Rows) -> None:
-        """Name who sent something else than what is right, and give it back."""
-        for at in right.keys() & self._doubtful.keys():
-            for message in self._doubtful.pop(at):
-                if not self._agree(message, right[at]):
-                    self._blame.name(message)
-                self._cluster.release(message)
 
     def _agree(self, one: Message, other: Message) -> bool:
         """Return whether two messages of a row are the same, but for rounding."""
