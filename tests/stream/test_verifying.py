@@ -216,6 +216,15 @@ def test_a_partial_that_draws_at_random_fails_with_what_to_do_and_names_nobody(v
     assert not named.places
 
 
+def test_two_workers_that_never_agree_fail_their_job_and_hang_for_no_third():
+    where = cluster({1: 1.0}, places=2)
+    with (
+        ec.Stream(where, redundancy=1.2, verify="spare") as stream,
+        pytest.raises(JobFailed, match="do not agree, time after time, and no third one settles it"),
+    ):
+        stream.submit(Sums(40).job, deliver=False).result()
+
+
 def test_products_whose_terms_cancel_are_not_taken_for_wrong():
     left = np.random.default_rng(1).standard_normal((60, 40))
     left[:, 1] = left[:, 0] + 1e-9 * np.random.default_rng(2).standard_normal(60)

@@ -4,6 +4,7 @@ To the master both are one thing: rows that do not count as a worker sent them (
 doubtful are kept until their row is settled; whoever sent one that differs from what was settled is named.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,11 +20,13 @@ from echelon.stream.blame import Blame
 from echelon.stream.observer import Running
 
 _VOTES = 6  # results of a row of which no two agree
+_REPEATS = 5  # times that a worker repeats itself where another one differs, and no third is there
 _VOTERS = 3  # places that a vote needs
 
 _UNSURE = (
-    "slot {}: results of different workers do not agree, time after time: either `partial` does not depend on its "
-    "arguments alone, or rounding differs more than the job's tolerance allows; raise `tolerance` or leave out `verify`"
+    "slot {}: results of different workers do not agree, time after time, and no third one settles it: either a worker "
+    "is broken and there are too few others, or `partial` does not depend on its arguments alone, or rounding differs "
+    "more than the job's tolerance allows; add workers, raise `tolerance`, or leave out `verify`"
 )
 
 
@@ -37,6 +40,7 @@ class Verifying:
         self._cluster, self._blame = cluster, blame
         self._running: Running | None = None
         self._round, self._terms = 0, 0.0
+        self._repeats: Counter[tuple[int, int]] = Counter()
         self._voted: set[int] = set()  # slots that had rows to spare, and need a vote
         self._doubtful: dict[tuple[int, int], list[Message]] = {}  # results of a row that no other worker confirmed
 
@@ -49,6 +53,7 @@ class Verifying:
         for message in (message for held in self._doubtful.values() for message in held):
             self._cluster.release(message)
         self._doubtful.clear()
+        self._repeats.clear()
         self._voted.clear()
         self._blame.end_round()
 
@@ -66,11 +71,12 @@ class Verifying:
         same = next((i for i, one in enumerate(held) if self._agree(one, message)), None)
         if same is None:
             held.append(message)
-            if len(held) >= _VOTES:
-                return events.Failed(now, self._round, _UNSURE.format(message.slot))
         else:
             self._cluster.release(message)
         if same is None or held[same].worker == message.worker:  # no worker confirms itself
+            self._repeats[at] += same is not None and len(held) > 1
+            if len(held) >= _VOTES or self._repeats[at] >= _REPEATS:
+                return events.Failed(now, self._round, _UNSURE.format(message.slot))
             return events.Rejected(now, self._round, message.slot, ((message.row, message.worker),))
         right = held.pop(same)
         for other in self._doubtful.pop(at):
