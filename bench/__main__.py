@@ -21,6 +21,7 @@ from bench import (
     products,
     stream_speed,
     torch_training,
+    verify_virtual,
     virtual_live,
 )
 from bench.results import part, parts, replace_section
@@ -44,6 +45,7 @@ REPORTS = {
     "Live: several jobs at once": overlap_live.report,
     "Live: advice": advice_live.report,
     "Live and in virtual time": virtual_live.report,
+    "In virtual time: wrong results": verify_virtual.report,
 }
 
 

@@ -183,6 +183,14 @@ BUGS = [
         "            return False\n", "            return True\n",
     ),
     Bug(
+        "a row that was rejected is taken to be there", COLLECTION, "            self.received.discard(at)\n", "",
+    ),
+    Bug(
+        "the memory of a wrong message is not given back", "stream/verifying.py",
+        "        self._blame.name(message)\n        self._cluster.release(message)\n",
+        "        self._blame.name(message)\n",
+    ),
+    Bug(
         "a block that is free may be given back", MEMORY,
         "        if not self.memory[offset - _HEAD]:\n", "        if False:\n", tests=True,
     ),

@@ -18,7 +18,7 @@ from echelon.master.actions import (
     Stop,
     Update,
 )
-from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Refused, Submitted, Updated
+from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Refused, Rejected, Submitted, Updated
 from echelon.master.machine import Master, Phase
 from echelon.plan import AHEAD
 
@@ -46,7 +46,7 @@ class Watcher:
         actions = self.master.handle(event)
         if isinstance(event, Submitted):
             self.submitted.append(event.job)
-        if isinstance(event, Received | Recovered | Refused | Updated | Failed | Alarm):
+        if isinstance(event, Received | Recovered | Refused | Rejected | Updated | Failed | Alarm):
             stale = event.round != round_before
             self._promise(not (stale and actions), "late news", event, round_before, actions)
         for action in actions:
@@ -124,7 +124,11 @@ class Watcher:
             self._promise(set(master.collection.pending) <= set(master.workers), "rows are awaited from the dead")
             # a message moves a row from what is awaited to what arrived: checking is expensive, and done in some rounds
             look = not isinstance(event, Received) or (master.round % _SOME == 0 and not master.collection.codes)
-            stuck = look and master.workers and master.collection.orphans(master.workers)
+            held = master.collection
+            stuck = look and [
+                task for task in held.orphans(master.workers)
+                if any(held.may(worker, (task.slot, task.row)) for worker in master.workers)
+            ]  # fmt: skip
             self._promise(not stuck, "a round can't end with what is on its way", master.round, stuck)
 
     def _check_jobs(self) -> None:

@@ -93,7 +93,7 @@ class Program:
         world, record = self.world, self._folder / f"record-{self.lives}"
         rng = np.random.default_rng([world.seed, self.lives])
         crashes = self._journal is not None and self.lives < LIVES
-        trouble = faults(rng, places=world.places, horizon=20.0, crashes=crashes)
+        trouble = faults(rng, places=world.places, horizon=20.0, crashes=crashes, liar=world.liar)
         self.seen.raised |= any(isinstance(incident, Raise) for incident in trouble.incidents)
         self.seen.endless |= any(isinstance(incident, Endless) for incident in trouble.incidents)
         paces = [

@@ -10,7 +10,7 @@ from bench.chaos.invariants import Watcher
 from echelon.clusters import VirtualCluster
 from echelon.codes import Code, ErrorEstimate
 from echelon.master.actions import Action, Assign, Purge, Recover
-from echelon.master.events import Event, Joined, Lost, Planned, Received, Recovered
+from echelon.master.events import Event, Joined, Lost, Planned, Received, Recovered, Rejected
 from echelon.master.machine import Master
 from echelon.plan import AHEAD
 from echelon.stream import Observer, Stream
@@ -57,6 +57,7 @@ class Rows:
         self._pooled: list[set[int]] = []
         self._given: dict[int, set[tuple[int, int]]] = {}  # what every living worker was given in this round
         self._alive: set[int] = set()
+        self._barred: dict[tuple[int, int], set[int]] = {}  # whose results of a row do not count
 
     def check(self, event: Event, actions: list[Action]) -> None:
         """Check one event and what the master made of it."""
@@ -67,7 +68,7 @@ class Rows:
                 self._round = round
                 self._codes = tuple((code.matrix.tobytes() + code.target.tobytes(), code) for code in plan.codes)
                 self._came, self._done = [set() for _ in plan.slots], [False] * len(plan.slots)
-                self._pooled, self._given = [set() for _ in plan.slots], {}
+                self._pooled, self._given, self._barred = [set() for _ in plan.slots], {}, {}
                 for slot, row in came:
                     self._came[slot].add(row)
                 for task in plan.pooled:
@@ -82,6 +83,10 @@ class Rows:
                 self._came[slot].add(row)
                 if self._codes and new and self._enough(slot, self._came[slot]):
                     assert slot in recovers, f"enough rows, and nothing is done: {event}"
+            case Rejected(round=round, slot=slot, rows=rows) if round == self._round:
+                self._came[slot] -= {row for row, _ in rows}
+                for row, worker in rows:
+                    self._barred.setdefault((slot, row), set()).add(worker)
             case Recovered(round=round, slot=slot) if round == self._round:
                 self._done[slot] = True
         for slot, action in recovers.items():
@@ -99,6 +104,8 @@ class Rows:
         """Every slot can be recovered from what came, what living workers were given, and what is in the pool."""
         for slot, (came, done) in enumerate(zip(self._came, self._done, strict=True)):
             given = {row for rows in self._given.values() for of, row in rows if of == slot}
+            # these wait for a worker that joins
+            given |= {row for (of, row), workers in self._barred.items() if of == slot and workers >= self._alive}
             enough = done or not self._codes or self._enough(slot, came | given | self._pooled[slot])
             assert enough, f"slot {slot} can't be recovered from what is on its way: {event}"
 

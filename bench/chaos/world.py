@@ -9,7 +9,9 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.clusters.faults import Crash, Endless, Faults, Hang, Incident, MasterCrash, Partition, Raise, Slowdown
+from echelon.errors import ArgumentError
 from echelon.jobs import BlockJob, IterativeJob, LinearJob, SumJob
+from echelon.jobs.base import VERIFY
 from echelon.schemes import (
     CodedPlan,
     backups,
@@ -21,6 +23,7 @@ from echelon.schemes import (
     uncoded_multi_message,
 )
 from echelon.stream.coding import Coding
+from echelon.stream.verifying import check_choice
 
 SIZE = 3  # numbers of a state
 SEED = 1  # of the stream: codes are the same in all schedules, so that what is known about them is kept
@@ -63,6 +66,7 @@ class World:
     closes: float | None = None  # when the stream is closed, and opened again
     full_journal: float | None = None  # when the journal's disk is full
     full_record: float | None = None
+    liar: int | None = None  # the place whose worker sends wrong results now and then
 
 
 def drawn(seed: int) -> World:
@@ -94,7 +98,22 @@ def drawn(seed: int) -> World:
         closes=some(0.2),
         full_journal=some(0.2) if journalled else None,
         full_record=some(0.15),
+        liar=_liar(np.random.default_rng([seed, 1]), places, redundancy, [job for job, _ in jobs]),
     )  # fmt: skip
+
+
+def _liar(rng: Generator, places: int, redundancy: float, jobs: list[IterativeJob]) -> int | None:
+    """Have the results of some jobs checked; return the place of a liar, if those of all jobs are."""
+    coding, wanted = Coding(redundancy, SEED), rng.random() < 0.3
+    for job in jobs:
+        for verify in rng.permutation(VERIFY).tolist() if wanted or rng.random() < 0.2 else ():
+            try:
+                check_choice(verify, job, coding.of(job, job.plan)[1], job.plan, places)
+                job.verify = verify
+            except ArgumentError:
+                pass
+    several = places >= 3  # a liar alone is not found out
+    return int(rng.integers(places)) if several and all(job.verify is not None for job in jobs) else None
 
 
 def _job(rng: Generator, places: int, redundancy: float) -> tuple[IterativeJob, list[np.ndarray]]:
@@ -164,7 +183,7 @@ def _tight(job: IterativeJob, redundancy: float) -> float:
     return 1.2 * max(errors)
 
 
-def faults(rng: Generator, *, places: int, horizon: float, crashes: bool) -> Faults:
+def faults(rng: Generator, *, places: int, horizon: float, crashes: bool, liar: int | None = None) -> Faults:
     """Return faults of every kind, some of them absent; `crashes`: the master may also be killed."""
     some = rng.integers(0, 3, 6)
 
@@ -194,5 +213,5 @@ def faults(rng: Generator, *, places: int, horizon: float, crashes: bool) -> Fau
     )
     return Faults(
         rng, lose=lose, repeat=repeat, delay=delay, start=start, stillborn=stillborn, loading=loading,
-        incidents=tuple(incidents),
+        incidents=tuple(incidents), wrong={} if liar is None else {liar: 0.2},
     )  # fmt: skip

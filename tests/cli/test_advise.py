@@ -13,7 +13,9 @@ def test_advice_ranks_strategies_and_says_why(run):
     code, out, err = run("advise", EXAMPLE, "--json")
     said = json.loads(out)
     assert (code, err) == (0, "")
-    assert set(said) == {"work", "best", "why", "coding_pays", "strategies"}
+    assert set(said) == {"work", "best", "why", "coding_pays", "checked", "strategies"}
+    assert 1.5 < said["checked"]["vote"] < 2.5
+    assert 1.0 < said["checked"]["spare"] < 1.5
     assert said["best"] == said["strategies"][0]["name"]
     assert said["coding_pays"] is False
     assert "coding does not pay" in said["why"]

@@ -54,6 +54,16 @@ def test_jobs_of_a_file_are_run_and_reported(run, file, name):
     assert all(job["iterations"] == 4 and job["failed"] is None and job["delay"] > 0 for job in found)
 
 
+def test_results_are_checked_where_that_is_asked_for(run, file):
+    arguments = ["run", f"{file}:one", "--cluster", "virtual", "--workers", 3, "--redundancy", 1.0, "--json"]
+    code, out, _ = run(*arguments, "--verify", "vote")
+    assert code == 0
+    assert json.loads(out)["jobs"][0]["failed"] is None
+    code, _, err = run(*arguments, "--verify", "spare")
+    assert code == 2
+    assert "'spare' is not allowed with 3 rows" in err
+
+
 def test_results_and_record_are_written_and_functions_reach_worker_processes(run, file, tmp_path):
     folder, record = tmp_path / "results", tmp_path / "run.jsonl"
     arguments = ["run", f"{file}:listed", "--workers", 2, "--results", folder, "--record", record]

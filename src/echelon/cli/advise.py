@@ -11,7 +11,7 @@ from echelon.cli.options import AsJson
 from echelon.endings import WAITING
 from echelon.files import read_profile
 from echelon.profile import Profile
-from echelon.search import WORKS, Advice
+from echelon.search import STRATEGIES, WORKS, Advice, checks_cost
 from echelon.search import advise as find
 from echelon.seeds import generators
 from echelon.stream import read_record
@@ -65,6 +65,7 @@ def advise(
         waiting=waiting,
         seed=seed,
     )
+    checked = checks_cost(profile, work, seed=seed) if work in STRATEGIES and profile.workload.critical > 1 else None
     if picture is not None:
         _draw(advice, picture, top)
     if json:
@@ -74,6 +75,7 @@ def advise(
                 "best": advice.best.name,
                 "why": advice.why,
                 "coding_pays": advice.coding_pays,
+                "checked": None if checked is None else {"vote": checked.vote, "spare": checked.spare},
                 "strategies": [
                     {
                         "name": outcome.name,
@@ -107,6 +109,8 @@ def advise(
             for outcome in advice.ranked[:top]
         ],
     )
+    if checked is not None:
+        out.print(str(checked), soft_wrap=True)
     out.print(advice.why, soft_wrap=True)
 
 

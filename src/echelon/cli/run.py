@@ -64,6 +64,12 @@ def run(
             "--overlap/--no-overlap", help="Whether idle workers begin the next job; by default where advice says so."
         ),
     ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="spare|vote", help="Check results before each step: by rows to spare, or by two workers that agree."
+        ),
+    ] = None,
     record: Annotated[Path | None, typer.Option(help="File for the record of the run.")] = None,
     journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
     results: Annotated[Path | None, typer.Option(help="Folder for the results, one file per job.")] = None,
@@ -97,7 +103,7 @@ def run(
     started = closing(started_cluster(where, workers=workers, emulate=emulated, seed=seed))
     with _interrupted(journal), started as workplace, Stream(
         workplace, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
-        journal=journal, seed=seed,
+        verify=verify, journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Resuming {len(stream.resumed)} jobs of {journal}.")

@@ -1,8 +1,12 @@
 """What can go wrong between a master and its workers, drawn from a seed: for the cluster in virtual time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 from numpy.random import Generator
+
+from echelon.arrays import NumberArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class Faults:
     late: mean of an added delay; a delayed message may arrive after later ones.
     start: mean time for a worker to come up. stillborn: chance that it dies before it is up.
     loading: chance that a worker dies while it loads a job's work.
+    wrong: chance that one bit of a result is flipped, by the place of its worker.
     """
 
     rng: Generator
@@ -99,6 +104,7 @@ class Faults:
     stillborn: float = 0.0
     loading: float = 0.0
     incidents: tuple[Incident, ...] = field(default=())
+    wrong: Mapping[int, float] = field(default_factory=dict)
 
     def copies(self) -> list[float]:
         """Return the added delay of every copy of a message that arrives."""
@@ -106,6 +112,15 @@ class Faults:
 
     def _added(self) -> float:
         return self.lasting(self.late) if self.hit(self.delay) else 0.0
+
+    def sent(self, place: int, segments: list[NumberArray]) -> list[NumberArray]:
+        """Return a result as it leaves a place: as it is, or a copy with one bit flipped."""
+        if not self.hit(self.wrong.get(place, 0.0)):
+            return segments
+        segments = [segment.copy() for segment in segments]
+        raw = segments[self.rng.integers(len(segments))].view(np.uint8)
+        raw[self.rng.integers(len(raw))] ^= 1 << int(self.rng.integers(8))
+        return segments
 
     def hit(self, chance: float) -> bool:
         """Return whether something with this chance happens."""

@@ -199,9 +199,13 @@ class VirtualCluster(Inside):
         nbytes = sum(segment.nbytes for segment in segments)
         return self._costs.message + nbytes / self._costs.bandwidth
 
-    def send(self, worker: VirtualWorker, *message: Any) -> None:
-        """Deliver the message of a row, once or as often as faults have it."""
-        self._pass(worker, partial(self._arrive, worker.number, worker.round, *message))
+    def send(
+        self, worker: VirtualWorker, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]
+    ) -> None:
+        """Deliver the message of a row, once or as often as faults have it, and wrong if they have it so."""
+        if self._faults is not None:
+            segments = self._faults.sent(worker.place, segments)
+        self._pass(worker, partial(self._arrive, worker.number, worker.round, slot, row, seconds, form, segments))
 
     def _arrive(
         self, number: int, round: int, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]

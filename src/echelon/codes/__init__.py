@@ -6,6 +6,7 @@ from importlib import import_module
 from numpy.random import Generator
 
 from echelon.codes.base import Code
+from echelon.codes.checking import Checker, Checks, rounding
 from echelon.codes.combine import combine
 from echelon.codes.cyclic import cyclic
 from echelon.codes.decoder import Decoded, Decoder, Weights
@@ -45,10 +46,10 @@ CODES: dict[str, Callable[..., Code]] = {
 globals().update(CODES)  # here a name is the function, not its file
 
 __all__ = [
-    "CODES", "NO_ERROR", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate", "LagrangeCode", "ProductCode",
-    "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic", "fractional_repetition", "khatri_rao",
-    "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative", "subspace", "threshold_of", "tracker",
-    "uncoded", "verify",
+    "CODES", "NO_ERROR", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate",
+    "LagrangeCode", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic",
+    "fractional_repetition", "khatri_rao", "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative",
+    "rounding", "subspace", "threshold_of", "tracker", "uncoded", "verify",
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ the weights that amplify noise least, from all rows received.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import array_api_compat as api
@@ -15,6 +16,7 @@ import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray, NumberArray
 from echelon.codes.base import Code, checked_limit
+from echelon.codes.checking import Checker
 from echelon.codes.combine import combine, inexact
 from echelon.codes.error_estimate import EPSILON, ErrorEstimate, relative
 from echelon.codes.systematic import lost_part_weights
@@ -145,6 +147,11 @@ class Decoder:
         self._cancel = space.cancel
         self._size = float(np.abs(self._shortest).max()) or 1.0
         self._solved, self._copied = np.arange(len(code.target)), np.full(len(code.target), -1)
+
+    @cached_property
+    def checker(self) -> Checker:
+        """What rows beyond the needed ones check; made when it is first asked for."""
+        return Checker(self.code)
 
     def weights(self, received: Iterable[int]) -> Weights:
         """Return the weights for the distinct rows received; raise `NotDecodable` where they are not enough."""

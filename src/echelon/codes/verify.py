@@ -6,10 +6,10 @@ corrupt where its own direction lies in the span of what the checks show. Corrup
 one number) are searched for, smallest sets first. The code decides how many can be named: see `distance`.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,9 @@ class Verdict:
     checks: int
 
 
-def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, tolerance: float | None = None) -> Verdict:
+def verify(
+    code: Code, rows: Iterable[int], messages: Sequence[Any], *, tolerance: float | None = None, terms: float = 0.0
+) -> Verdict:
     """Return whether messages of these rows fit together, and which do not.
 
     Wrong messages are named as long as the code can tell them from honest ones on the rows at hand: as many as half of
@@ -55,9 +57,12 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
     of the coarsest message. Messages with numbers that are not finite are always wrong. Corruptions that are
     multiples of each other, and messages of few numbers, have to be searched for; where that would take more than
     200 000 sets, `told` is False.
+
+    terms: how large the terms are, of rows of length 1, where that may be more than the messages show.
     """
     if tolerance is not None:
-        checks.number("tolerance", tolerance, least=0)
+        checks.number("tolerance", tolerance, least=0, size=math.inf)
+    checks.number("terms", terms, least=0, size=math.inf)
     listed = [int(row) for row in rows]
     if len(listed) != len(messages) or len(set(listed)) != len(listed) or not set(listed) <= set(range(code.rows)):
         raise ArgumentError(
@@ -74,26 +79,26 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
     held = np.array([row for row, good in zip(listed, finite, strict=True) if good], dtype=np.int64)
     if not len(held):
         return Verdict(not wrong, tuple(sorted(wrong)), True, 0)
-    probes = _probe([table for table, good in zip(tables, finite, strict=True) if good])
+    probes, largest = _probe([table for table, good in zip(tables, finite, strict=True) if good])
     # rows of one length: then rounding is of one size in all messages, and in all checks
     norms = np.linalg.norm(code.matrix[held], axis=1)[:, None]
     norms[norms == 0] = 1.0
     matrix, probes = code.matrix[held] / norms, probes / norms
     cancel = row_space(matrix).cancel
     for some in components(cancel):
-        found = _corrupt(matrix[some], probes[some], tolerance)
+        found = _corrupt(matrix[some], probes[some], tolerance, terms / largest)
         if found is None or (found and not tells(code, row_space(matrix[some]).cancel, found)):
             return Verdict(False, (), False, len(cancel))
         wrong += held[some[found]].tolist()
     return Verdict(not wrong, tuple(sorted(wrong)), True, len(cancel))
 
 
-def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float) -> list[int] | None:
+def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float, terms: float) -> list[int] | None:
     """Return the places of the fewest messages that explain what the checks show; None where that is not one set."""
     left = np.arange(len(matrix))
     wrong: list[int] = []
     while True:
-        suspects = _suspects(matrix[left], probes[left], tolerance)
+        suspects = _suspects(matrix[left], probes[left], tolerance, terms)
         if suspects is None:
             return None
         if not suspects:
@@ -112,18 +117,18 @@ def _numbers(message: Any) -> NumberArray:
     return table if table.dtype.kind in "fc" else table.astype(np.float64)
 
 
-def _probe(tables: Sequence[NumberArray]) -> NumberArray:
+def _probe(tables: Sequence[NumberArray]) -> tuple[NumberArray, float]:
     """Return a few fixed combinations of each message's numbers, or the numbers themselves where they are few.
 
-    They are scaled so that the largest is 1: squares must not overflow.
+    They are divided by the largest number, which is returned, too: squares must not overflow.
     """
     if not tables or not tables[0].size:
-        return np.zeros((len(tables), 1))
+        return np.zeros((len(tables), 1)), 1.0
     largest = max(float(np.abs(table).max()) for table in tables) or 1.0
     wide = np.result_type(*(table.dtype for table in tables), np.float64)
     if tables[0].size <= _PROBES:
         few: NumberArray = np.stack([table.astype(wide) / largest for table in tables])
-        return few
+        return few, largest
     probes = np.zeros((len(tables), _PROBES), dtype=wide)
     for at in range(0, tables[0].size, _STEP):
         # the golden angle's multiples: fixed, spread, and never in step with a pattern in the data
@@ -131,17 +136,18 @@ def _probe(tables: Sequence[NumberArray]) -> NumberArray:
         waves = np.cos(np.outer(places, 1 + np.arange(_PROBES)) * 2.399963229728653)
         probes += np.stack([table[places].astype(wide) / largest for table in tables]) @ waves
     probes /= np.sqrt(tables[0].size)
-    return probes
+    return probes, largest
 
 
-def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float) -> tuple[int, ...] | None:
+def _suspects(matrix: NumberArray, probes: NumberArray, tolerance: float, terms: float) -> tuple[int, ...] | None:
     """Return the places of wrong messages, none where all checks vanish, None where the checks can't tell."""
     cancel = row_space(matrix).cancel
     if not len(cancel):
         return ()
-    probes = probes / (float(np.abs(probes).max()) or 1.0)  # squares must not vanish once a gross error is gone
+    scale = float(np.abs(probes).max()) or 1.0
+    probes = probes / scale  # squares must not vanish once a gross error is gone
     # the known noise: rounding of messages, independent of each other, and how well the checks themselves cancel
-    size = float(np.linalg.norm(probes, axis=1).max()) / probes.shape[1] ** 0.5
+    size = max(float(np.linalg.norm(probes, axis=1).max()) / probes.shape[1] ** 0.5, terms / scale)
     inexact = float(np.linalg.norm(cancel @ matrix)) * matrix.shape[1] ** 0.5
     noise = (tolerance * len(cancel) ** 0.5 + inexact) * size
     noise = max(noise, float(np.finfo(np.float64).tiny))
@@ -175,7 +181,7 @@ def _by_search(cancel: NumberArray, shown: NumberArray, noise: float) -> tuple[i
     """Return the smallest set of messages that explains what the checks show, if there is only one."""
     checks, total = cancel.shape
     for size in range(1, checks // 2 + 1):
-        if comb(total, size) > SEARCH:
+        if math.comb(total, size) > SEARCH:
             return None
         found = [some for some in _fitting(cancel, shown, noise, size) if _explains(cancel, shown, some, noise)]
         if found:

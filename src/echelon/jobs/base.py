@@ -19,6 +19,8 @@ from echelon.jobs.own_code import OwnCode, checked_choice
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
 
+VERIFY = ("spare", "vote")  # how results may be checked
+
 
 class IterativeJob(ABC):
     """An iterative computation that is submitted to a stream.
@@ -36,7 +38,9 @@ class IterativeJob(ABC):
     `move_cost` is the cost, in parts, of a part that is new to a worker. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
-    `message_bytes` is the size of a message, where it is known before one comes.
+    `message_bytes` is the size of a message, where it is known before one comes. `copies` says whether each call of its
+    functions on a worker gets copies of what it is given, instead of data that it can't change. `verify` says how
+    results are checked before each step, one of `VERIFY`; None: as the stream does.
     """
 
     parts: int
@@ -50,6 +54,8 @@ class IterativeJob(ABC):
     move_cost = 0.0
     noise_limit: float | None = 1e12
     message_bytes = 0.0
+    copies = False
+    verify: str | None = None
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None
@@ -96,6 +102,10 @@ class IterativeJob(ABC):
     @abstractmethod
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the next state from what was recovered: the sum, all values along a first axis, or a list by slot."""
+
+    def terms(self, request: Any) -> float:
+        """Return how large the terms are that a row of length 1 adds up, where that may be more than its sum shows."""
+        return 0.0
 
     def open(self, cluster: Cluster) -> Plan | None:
         """Return the plan of the next round, with one lane per place, and load what it needs; None: any will do."""
@@ -165,6 +175,11 @@ class RoundJob(IterativeJob):
     def step(self, state: Any, recovered: Any) -> Any:
         """Never called: `close` takes what came."""
         raise AssertionError("a job of rounds takes no steps")
+
+
+def checked_verify(verify: str | None) -> str | None:
+    """Return a way to check results, or refuse anything else."""
+    return None if verify is None else checks.one_of("verify", verify, VERIFY)
 
 
 def checked_function(name: str, value: Any) -> Any:

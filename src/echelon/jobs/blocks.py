@@ -9,7 +9,8 @@ from numpy.random import Generator
 from echelon.arrays import NumberArray
 from echelon.codes import Code
 from echelon.errors import ArgumentError
-from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.base import IterativeJob, checked_function, checked_verify
+from echelon.jobs.calling import call
 from echelon.jobs.chunks import Chunks
 from echelon.jobs.sums import rows_of
 from echelon.schemes.block_coordinate import BlockPlan
@@ -25,6 +26,8 @@ class BlockJob(IterativeJob):
     prepare: ``prepare(state, chunk)`` returns what all blocks of a chunk share, such as the residuals of a linear
         model; computed once per round and chunk. Without it, `partial` gets the state.
     update: runs on the master, with the whole gradient.
+    verify: how results are checked before each step, "spare" or "vote"; by default as the stream does.
+    copies: give each call of `partial` and `prepare` its own copies of what it is given, which it may change.
 
     Messages of the first blocks leave a worker while it computes the later ones.
 
@@ -47,14 +50,18 @@ class BlockJob(IterativeJob):
         chunks: Sequence[Any] | None = None,
         load: Callable[[int], Any] | None = None,
         prepare: Callable[[Any, Any], Any] | None = None,
+        copies: bool = False,
+        verify: str | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
+        self.verify = checked_verify(verify)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
         self.prepare = None if prepare is None else checked_function("prepare", prepare)
+        self.copies = bool(copies)
         if not isinstance(plan, BlockPlan):
             raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must come from schemes.block_coordinate")
         self.plan: BlockPlan = plan
@@ -69,7 +76,7 @@ class BlockJob(IterativeJob):
 
     def work(self, codes: Sequence[Code]) -> "BlockWork":
         """Return what travels to the workers."""
-        return BlockWork(codes, self.plan, self.partial, self.prepare, self._chunks)
+        return BlockWork(codes, self.plan, self.partial, self.prepare, self._chunks, copies=self.copies)
 
     def chunk_of(self, part: int) -> int:
         """Return the chunk of a part, which is one block of its derivative."""
@@ -91,10 +98,10 @@ class RoundState:
         self._state = state
         self._prepared: dict[int, Any] = {}
 
-    def prepared(self, number: int, chunk: Any, prepare: Callable[[Any, Any], Any]) -> Any:
+    def prepared(self, number: int, chunk: Any, prepare: Callable[[Any, Any], Any], *, copies: bool) -> Any:
         """Return what is prepared for a chunk; threads that ask at once may both compute it, with the same result."""
         if number not in self._prepared:
-            self._prepared[number] = prepare(self._state, chunk)
+            self._prepared[number] = call(prepare, self._state, chunk, copies=copies)
         return self._prepared[number]
 
 
@@ -108,9 +115,11 @@ class BlockWork:
         partial: Callable[[Any, Any, slice], Any],
         prepare: Callable[[Any, Any], Any] | None,
         chunks: Chunks,
+        *,
+        copies: bool = False,
     ) -> None:
         self._rows, self._blocks = rows_of(codes, plan.chunks), plan.blocks
-        self._partial, self._prepare, self._chunks = partial, prepare, chunks
+        self._partial, self._prepare, self._chunks, self._copies = partial, prepare, chunks, copies
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
         """Return the parts of a row and their coefficients."""
@@ -120,5 +129,7 @@ class BlockWork:
         """Return the derivative by a block's coordinates on a chunk."""
         block, number = divmod(part, len(self._chunks))
         chunk = self._chunks[number]
-        shared = state if self._prepare is None else state.prepared(number, chunk, self._prepare)
-        return self._partial(shared, chunk, self._blocks[block])
+        shared = state
+        if self._prepare is not None:
+            shared = state.prepared(number, chunk, self._prepare, copies=self._copies)
+        return call(self._partial, shared, chunk, self._blocks[block], copies=self._copies)

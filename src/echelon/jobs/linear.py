@@ -10,7 +10,7 @@ from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.codes import Code, mds
 from echelon.errors import ArgumentError
-from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
@@ -33,6 +33,7 @@ class LinearJob(IterativeJob):
     plan: how the product is protected instead, and which worker computes what: one slot whose first rows are the
         blocks, such as `echelon.schemes.backups`, with one lane per worker of the stream. The stream's redundancy
         and split are then not used.
+    verify: how results are checked before each step, "spare" or "vote"; by default as the stream does.
 
     >>> job = LinearJob(matrix=np.eye(4), parts=2, state=np.ones(4), update=lambda old, new: new, iterations=3)
     >>> job.code(1.5, np.random.default_rng(1)).rows
@@ -40,6 +41,7 @@ class LinearJob(IterativeJob):
     """
 
     stacked = True
+    _norm: float | None = None  # the largest sum of sizes in a row of the matrix, once it is asked for
 
     def __init__(
         self,
@@ -51,12 +53,14 @@ class LinearJob(IterativeJob):
         vector: Callable[[Any], Any] | None = None,
         code: OwnCode | None = None,
         plan: CodedPlan | None = None,
+        verify: str | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
+        self.verify = checked_verify(verify)
         self.matrix = _checked_sparse(matrix) if _is_sparse(matrix) else _checked_dense(matrix)
         self.update = checked_function("update", update)
         self.vector = None if vector is None else checked_function("vector", vector)
@@ -101,6 +105,14 @@ class LinearJob(IterativeJob):
                 f"({self.matrix.shape[1]}, columns), to be multiplied by a matrix of shape {self.matrix.shape}"
             )
         return vector.astype(self.matrix.dtype, copy=False)
+
+    def terms(self, request: Any) -> float:
+        """Return the largest that a number of the product can be: rounding may be that of its terms."""
+        if self._norm is None:
+            lines = max(1, _AT_ONCE // self.matrix.shape[1])
+            blocks = (self.matrix[at : at + lines] for at in range(0, self.matrix.shape[0], lines))
+            self._norm = max(float(abs(block).sum(axis=1).max()) for block in blocks)
+        return self._norm * float(np.abs(request).max(initial=0.0))
 
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the updated state, from the blocks of the product."""

@@ -11,7 +11,8 @@ from echelon.arrays import NumberArray
 from echelon.clusters import AtOnce
 from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
-from echelon.jobs.base import IterativeJob, checked_function
+from echelon.jobs.base import IterativeJob, checked_function, checked_verify
+from echelon.jobs.calling import call
 from echelon.jobs.chunks import Chunks
 from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
@@ -23,7 +24,7 @@ class SumJob(IterativeJob):
     """A job whose iteration is ``state = update(state, sum of partial(state, chunk) over all chunks)``.
 
     partial: runs on the workers; returns an array, or dicts, lists and tuples of arrays; shapes must not depend on the
-        chunk, and it must not change its arguments. Whole numbers come back as float64, with rounding.
+        chunk. Its arguments are read-only (see `copies`). Whole numbers come back as float64, with rounding.
     update: runs on the master.
     chunks: the data, cut into pieces of about equal work; arrays reach the workers once, through shared memory, and
         memory-mapped ones through their file. Or `load` and `parts`: then chunk i is ``load(i)``, called on a worker
@@ -47,6 +48,9 @@ class SumJob(IterativeJob):
     messages: "bfloat16" halves what is sent of float32 results (others are refused): each row is rounded to 8 bits of
         precision, off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the default
         tolerance is then 2^-4. None sends rows as they are.
+    verify: how results are checked before each step, "spare" or "vote"; by default as the stream does.
+    copies: give each call of `partial` its own copies of state and chunk, which it may change. Without, NumPy arrays,
+        alone or in dicts, lists and tuples, can't be written; objects of other kinds must be left alone.
 
     >>> job = SumJob(partial=lambda w, x: x * w, update=lambda w, total: total / 6.0, state=1.0,
     ...              chunks=[1.0, 2.0, 3.0], iterations=4)
@@ -68,12 +72,15 @@ class SumJob(IterativeJob):
         plan: CodedPlan | None = None,
         lend: bool = False,
         messages: str | None = None,
+        copies: bool = False,
+        verify: str | None = None,
         iterations: int | None = None,
         until: Callable[[Any], bool] | None = None,
         name: str | None = None,
         tolerance: float | None = None,
     ) -> None:
         super().__init__(state=state, iterations=iterations, until=until, name=name, tolerance=tolerance)
+        self.verify = checked_verify(verify)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
         self._weighted = None if weighted is None else checked_function("weighted", weighted)
         self._chunks = Chunks(chunks, load, parts)
@@ -88,6 +95,7 @@ class SumJob(IterativeJob):
             raise ArgumentError("lend: not allowed without a plan; rows of one slot are shared out by speed anyway")
         self.lend = bool(lend)
         self.messages = None if messages is None else checks.one_of("messages", messages, MESSAGES)
+        self.copies = bool(copies)
 
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return the job's own code, or a cyclic one over the chunks; without redundancy the chunks themselves."""
@@ -108,10 +116,10 @@ class SumJob(IterativeJob):
     def work(self, codes: Sequence[Code]) -> "SumWork":
         """Return what travels to the workers."""
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
-        narrow = self.messages is not None
+        narrow, copies = self.messages is not None, self.copies
         if self._weighted is not None:
-            return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow)
-        return SumWork(codes, chunks, self.partial, self._chunks, narrow=narrow)
+            return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow, copies=copies)
+        return SumWork(codes, chunks, self.partial, self._chunks, narrow=narrow, copies=copies)
 
     def chunk_of(self, part: int) -> int:
         """Return the part: it is a chunk's number."""
@@ -164,9 +172,10 @@ class SumWork:
         chunks: Chunks,
         *,
         narrow: bool = False,
+        copies: bool = False,
     ) -> None:
         self._rows = rows_of(codes, parts)
-        self._partial, self._chunks, self.narrow = partial, chunks, narrow
+        self._partial, self._chunks, self.narrow, self._copies = partial, chunks, narrow, copies
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
         """Return the chunks of a row and their coefficients."""
@@ -174,7 +183,7 @@ class SumWork:
 
     def part(self, state: Any, part: int) -> Any:
         """Return the partial result of a chunk, which is loaded when it is first needed."""
-        return self._partial(state, self._chunks[part])
+        return call(self._partial, state, self._chunks[part], copies=self._copies)
 
 
 class WeightedWork(SumWork, AtOnce):
@@ -189,10 +198,12 @@ class WeightedWork(SumWork, AtOnce):
         weighted: Callable[[Any, Sequence[Any], NumberArray], Any],
         *,
         narrow: bool = False,
+        copies: bool = False,
     ) -> None:
-        super().__init__(codes, parts, partial, chunks, narrow=narrow)
+        super().__init__(codes, parts, partial, chunks, narrow=narrow, copies=copies)
         self._weighted = weighted
 
     def at_once(self, state: Any, parts: Sequence[int], coefficients: NumberArray) -> Any:
         """Return the weighted sum of the partial results of some chunks."""
-        return self._weighted(state, [self._chunks[part] for part in parts], coefficients)
+        held = [self._chunks[part] for part in parts]
+        return call(self._weighted, state, held, coefficients, copies=self._copies)

@@ -39,7 +39,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """A slot has enough rows: find weights for these rows; answer with `Recovered` or `Refused`."""
+    """A slot has enough rows: find weights for these rows; answer with `Recovered`, `Refused` or `Rejected`."""
 
     round: int
     slot: int

@@ -23,6 +23,7 @@ class Collection:
     sent: how many parts a worker's messages took, and when the last of them came.
     given: the worker and the cost of a row, each time that it was given out.
     fresh: workers that had nothing to do and got something, since that was last looked at.
+    barred: workers that are not to compute a row again, because what they sent of it does not count.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Collection:
         self.pending: dict[int, dict[Row, Task]] = {}
         self.given: dict[Row, list[tuple[int, float]]] = {}
         self.fresh: set[int] = set()
+        self.barred: dict[Row, set[int]] = {}
         self.kills: Counter[Row] = Counter()
         self.overruns: Counter[Row] = Counter()
         self.pool: deque[tuple[Task, ...]] = deque(() if plan.pool is None else plan.pool.batches)
@@ -79,14 +81,14 @@ class Collection:
             assert self.plan.pool is not None
             for worker in workers:
                 while self.busy[worker] <= self.plan.pool.ahead:
-                    tasks = self._next_batch(self.pending.get(worker, {}))
+                    tasks = self._next_batch(worker)
                     if not tasks:
                         break
                     given.append(self.give(worker, tasks))
         return given
 
-    def _next_batch(self, held: dict[Row, Task]) -> list[Task]:
-        """Take a batch out of the pool; batches no longer needed are dropped on the way."""
+    def _next_batch(self, worker: int) -> list[Task]:
+        """Take a batch out of the pool for a worker; batches no longer needed are dropped on the way."""
         passed: list[tuple[Task, ...]] = []
         found: list[Task] = []
         while self.pool and not found:
@@ -95,7 +97,7 @@ class Collection:
                 for task in self.pool.popleft()
                 if (task.slot, task.row) not in self.received and not self.recovered[task.slot]
             )
-            found = [task for task in batch if (task.slot, task.row) not in held]
+            found = [task for task in batch if self.may(worker, (task.slot, task.row))]
             if batch and not found:
                 passed.append(batch)  # it is for another worker
         self.pool.extendleft(reversed(passed))
@@ -116,6 +118,27 @@ class Collection:
                 lane.pop(at, None)  # it may have held the row twice
         self.ready[slot] = self.trackers[slot].add(row)
         return self.ready[slot] and not self.recovered[slot]
+
+    def reject(self, slot: int, rows: Iterable[tuple[int, int]]) -> bool:
+        """Forget rows, (row, worker) each, and bar these workers from them; return whether others hold them all."""
+        awaited = True
+        for row, worker in rows:
+            at = slot, row
+            self.received.discard(at)
+            self.barred.setdefault(at, set()).add(worker)
+            if self.pending.get(worker, {}).pop(at, None) is not None:
+                self.busy[worker] -= 1
+            awaited &= any(at in self.pending.get(holder, ()) for holder, _ in self.given.get(at, ()))
+        left = [row for row in self.trackers[slot].received if (slot, row) in self.received]
+        if len(left) < len(self.trackers[slot].received):
+            self.trackers[slot], self.ready[slot], self.refused[slot] = self._new_tracker(slot), False, False
+            for row in left:
+                self.ready[slot] = self.trackers[slot].add(row)
+        return awaited
+
+    def may(self, worker: int, at: Row) -> bool:
+        """Return whether a row may be given to a worker: it does not hold it, and is not barred from it."""
+        return at not in self.pending.get(worker, ()) and worker not in self.barred.get(at, ())
 
     def progress(self, worker: int, slot: int, row: int, now: float) -> None:
         """Note how far a worker is, when its message of a row comes, needed or not."""
@@ -248,19 +271,21 @@ class Collection:
         return Task(slot=slot, row=row, cost=max((task.cost for task in same), default=1.0))
 
     def share(self, tasks: Iterable[Task], alive: Iterable[int], *, afresh: bool = False) -> list[Assign]:
-        """Give each task to the living worker with the least to do, and not to one that holds it already.
+        """Give each task to the living worker with the least to do, and not to one that holds it or is barred from it.
 
         With `afresh` a worker may get what it holds once more where no other is left: its message may be lost. Then the
-        one that got it least often is asked, so that one which never answers is not asked for ever.
+        one that got it least often is asked, so that one which never answers is not asked for ever; and one that is
+        barred, if all are.
         """
         workers = list(alive)
         load = {worker: sum(task.cost for task in self.pending.get(worker, {}).values()) for worker in workers}
         extra: dict[int, list[Task]] = {}
         for task in tasks:
-            free = [w for w in workers if (task.slot, task.row) not in self.pending.get(w, ())]
+            free = [w for w in workers if self.may(w, (task.slot, task.row))]
             if not free and not afresh:
                 continue
             asked = Counter([] if free else [holder for holder, _ in self.given.get((task.slot, task.row), ())])
+            free = free or [w for w in workers if w not in self.barred.get((task.slot, task.row), ())]
             chosen = min(free or workers, key=lambda worker: (asked[worker], load[worker], worker))
             load[chosen] += task.cost
             extra.setdefault(chosen, []).append(task)

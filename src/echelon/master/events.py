@@ -118,6 +118,20 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """Rows do not count as these workers sent them, (row, worker) each: others are to compute them.
+
+    Another answer to `Recover`, where rows are found wrong; and what a message is that must be confirmed by another
+    worker first.
+    """
+
+    time: float
+    round: int
+    slot: int
+    rows: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Updated:
     """The answer to `Update`: the job took its step, and is finished or not."""
 
@@ -151,5 +165,6 @@ class Alarm:
 
 
 Event = (
-    Submitted | Cancelled | Joined | Lost | Planned | Received | Recovered | Refused | Updated | Failed | Alarm
+    Submitted | Cancelled | Joined | Lost | Planned | Received | Recovered | Refused | Rejected | Updated | Failed
+    | Alarm
 )  # fmt: skip

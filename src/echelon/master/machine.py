@@ -44,6 +44,7 @@ from echelon.master.events import (
     Received,
     Recovered,
     Refused,
+    Rejected,
     Submitted,
     Updated,
 )
@@ -103,6 +104,7 @@ class Master:
             Joined: self._joined,
             Lost: self._lost,
             Refused: self._refused,
+            Rejected: self._rejected,
             Failed: self._failed,
             Alarm: self._alarm,
         }
@@ -303,6 +305,15 @@ class Master:
         mended += collection.pull(self._hands())
         return mended if collection.rule is None else [*mended, *self._wait_or_end(collection, event.time)]
 
+    def _rejected(self, event: Rejected) -> list[Action]:
+        collection = self.collection
+        if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
+            return []
+        awaited = collection.reject(event.slot, event.rows)
+        if collection.ready[event.slot] and not collection.refused[event.slot]:
+            return [Recover(event.round, event.slot, tuple(collection.trackers[event.slot].received))]
+        return [*([] if awaited else self._mend(collection)), *collection.pull(self.workers)]
+
     def _updated(self, event: Updated) -> list[Action]:
         if event.round != self.round or self.phase is not Phase.UPDATING:
             return []
@@ -315,7 +326,12 @@ class Master:
             raise IllegalEvent(f"worker {event.worker} is here already: one that comes back needs a new number")
         self.workers[event.worker] = None
         if len(self.workers) > 1:
-            return [] if self.collection is None else [*self.collection.pull([event.worker])]
+            collection = self.collection
+            if collection is None:
+                return []
+            # it may do what those that are here may not do again
+            mended = self._mend(collection) if collection.barred else []
+            return [*mended, *collection.pull([event.worker])]
         # no worker was left: what waits can go on
         if self.phase is Phase.PLANNING:
             return self._ask_for_plan()

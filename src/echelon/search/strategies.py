@@ -41,7 +41,7 @@ def for_sums(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Itera
                 f"gradient code, {load} parts a row",
                 "coded",
                 partial(_windows, profile, load),
-                lighter=partial(_any_windows, profile, load),
+                lighter=partial(any_windows, profile, load),
                 load=load,
             )
     yield from designs(profile)
@@ -141,7 +141,7 @@ def _windows(profile: Profile, load: int) -> Plan:
     return coded_rows(cyclic(rows=parts, load=load, rng=place_generator(_SEED, 0)), counts)
 
 
-def _any_windows(profile: Profile, load: int) -> Plan:
+def any_windows(profile: Profile, load: int) -> Plan:
     """Return the plan of `_windows` without its code: a further row of a lane costs what it adds to the parts."""
     parts = profile.workload.critical
     counts = theorem2(profile.speeds, parts, profile.workload.gamma, first=load).counts.tolist()

@@ -21,6 +21,7 @@ from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
+from echelon.stream.blame import Blame
 from echelon.stream.failing import job_failed
 from echelon.stream.kept import Store
 from echelon.stream.liveness import Liveness
@@ -30,6 +31,7 @@ from echelon.stream.plainly import without_code
 from echelon.stream.planning import Planning
 from echelon.stream.task_times import heard
 from echelon.stream.unkept import Unkept
+from echelon.stream.verifying import Verifying
 
 log = logging.getLogger("echelon.stream")
 
@@ -76,6 +78,8 @@ class Driver:
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
         self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
+        self._blame = Blame(cluster, self.places, observers, self.now)
+        self._verifying = Verifying(cluster, self._blame)
         self._finished_rounds: list[tuple[RoundSeen, Store]] = []
         self._unkept = Unkept(self.now)
 
@@ -167,6 +171,7 @@ class Driver:
                 self.tell(events.Joined(now, worker))
             case Down(worker=worker, place=place, reason=reason, at=at):
                 self.places.pop(worker, None)
+                self._blame.lost(worker, place)
                 self._observers.tell(Observer.worker_down, now, worker, place, reason)
                 self.tell(events.Lost(now, worker, at, reason, self._liveness.lost(worker)))
 
@@ -194,6 +199,9 @@ class Driver:
         seen.messages.append(came)
         self._observers.tell(Observer.received, came)
         expected = self._forms.setdefault(slot if running.job.by_slot else 0, form) if new else form
+        if running.verify is not None and new and form == expected and self._verifying.votes(slot):
+            self._vote(widely(self._cluster, message), seen, received)
+            return
         if not new or form != expected:
             self._cluster.release(message)
         else:
@@ -205,6 +213,14 @@ class Driver:
             self.tell(events.Failed(now, round, cause))
         else:
             self.tell(received)
+
+    def _vote(self, message: Message, seen: RoundSeen, received: events.Received) -> None:
+        """Take in a message that counts when another worker has sent the same."""
+        found = self._verifying.vote(message, received.time)
+        if isinstance(found, Message):
+            self._messages[message.slot, message.row] = found
+            seen.end = received.time
+        self.tell(received if isinstance(found, Message) else found)
 
     # what the master wants
 
@@ -275,6 +291,8 @@ class Driver:
             state = job.request(running.state) if taken is None else taken.request
             self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.with_ahead(state))
             plan, owners = self._planning.now(running, workers, made)
+            if running.verify is not None:
+                self._verifying.begin(running, round, job.terms(state))
         except FATAL:
             raise
         except BaseException as error:  # user code that exits fails its job, not the stream
@@ -297,7 +315,7 @@ class Driver:
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what idle workers may do for the next job; None if it can't be begun."""
-        if not self._ahead.adopt(following, running):
+        if following.verify is not None or not self._ahead.adopt(following, running):
             return None
         plan, owners = self._planning.ahead(following, workers)
         return events.PlannedAhead(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
@@ -306,6 +324,10 @@ class Driver:
         seen, running = self._seen, self._served
         assert seen is not None
         assert running is not None
+        if running.verify == "spare":
+            doubt = self._verifying.check(slot, self._messages, self.now())
+            if doubt is not None:
+                return doubt
         message = self._messages[slot, rows[-1]]
         coarsest, adding = max(precisions(message, i) for i in range(len(message.segments)))
         try:
@@ -381,6 +403,7 @@ class Driver:
         for message in self._messages.values():
             self._cluster.release(message)
         self._messages, self._weights, self._forms = {}, {}, {}
+        self._verifying.end()
 
     def _deliver(self, number: int, outcome: actions.Outcome, cause: Cause | None) -> None:
         running = self._jobs.pop(number)

@@ -33,6 +33,7 @@ class Running:
     error_estimate: ErrorEstimate = NO_ERROR
     messages: int = 0
     nbytes: int = 0
+    verify: str | None = None  # how its results are checked
 
     def rounds_left(self) -> int:
         """Return how many more rounds it will take, or a guess."""
@@ -139,6 +140,9 @@ class Observer:
 
     def round_over(self, seen: RoundSeen) -> None:
         """A round was recovered and its job took a step; called a little later, when the workers are busy."""
+
+    def wrong_result(self, time_s: float, worker: int, place: int | None, round: int, slot: int, row: int) -> None:
+        """A worker sent a wrong result, as `verify` shows; its place is None if that is not known."""
 
     def starved(self, time_s: float, job: int) -> None:
         """No worker is left for a job."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from echelon.arrays import IntArray
 from echelon.plan import Plan
-from echelon.schemes import coded_rows
+from echelon.schemes import CodedPlan, coded_rows
+from echelon.schemes.twice import twice
 from echelon.stream.observer import Running
 from echelon.stream.pacing import Pacing
 
@@ -23,7 +24,7 @@ class Planning:
         """Return the plan of a job's next round: the one made for that round, its own, or a split by speed."""
         made = running.store.plan if made is None else made
         if made is not None:
-            return self._by_place(made, workers)
+            return self._by_place(_own(running, made) if running.verify == "vote" else made, workers)
         left, move_cost = running.rounds_left(), running.job.move_cost
         places, owners = self._in_order(workers)
         counts = self._pacing.counts(running.store.key, running.codes[0], places, left, move_cost)
@@ -56,5 +57,16 @@ def _plan(running: Running, counts: IntArray) -> Plan:
     if key not in plans:
         if len(plans) >= _PLANS:
             plans.pop(next(iter(plans)))
-        plans[key] = coded_rows(running.codes[0], counts)
+        plan = coded_rows(running.codes[0], counts)
+        plans[key] = twice(plan) if running.verify == "vote" else plan
     return plans[key]
+
+
+def _own(running: Running, plan: Plan) -> Plan:
+    """Return a job's own plan with every row in two lanes; what is in a pool is given out again when it came once."""
+    if not isinstance(plan, CodedPlan) or plan.pool is not None:
+        return plan
+    plans = running.store.plans
+    if () not in plans:
+        plans[()] = twice(plan)
+    return plans[()]

@@ -66,6 +66,10 @@ class Recorder(Observer):
         """Note that a worker was lost."""
         self._write("down", time=round(time_s, 6), worker=worker, place=place, reason=reason)
 
+    def wrong_result(self, time_s: float, worker: int, place: int | None, round: int, slot: int, row: int) -> None:
+        """Note a wrong result."""
+        self._write("wrong", time=float(f"{time_s:.6f}"), place=place, round=round, slot=slot, row=row)
+
     def round_over(self, seen: RoundSeen) -> None:
         """Note a round with all its messages."""
         known = {

@@ -17,6 +17,7 @@ from echelon.clusters import Cluster
 from echelon.codes import NO_ERROR, ErrorEstimate
 from echelon.errors import ArgumentError, ClusterError, JournalError
 from echelon.jobs import IterativeJob
+from echelon.jobs.base import checked_verify
 from echelon.master.events import Cancelled
 from echelon.master.machine import Master
 from echelon.profile import Profile
@@ -36,6 +37,7 @@ from echelon.stream.record import Recorder, check_apart
 from echelon.stream.starting import started
 from echelon.stream.strategist import Strategist
 from echelon.stream.turning import Turning
+from echelon.stream.verifying import check_choice
 
 log = logging.getLogger("echelon.stream")
 
@@ -62,6 +64,9 @@ class Stream(Closing):
         jobs are still delivered in order. A round may then have to wait for workers that compute a part of the next
         job, for that part at most, and workers hold the data of two jobs. By default only where advice says that it
         pays.
+    verify: whether results are checked before each step, for jobs that do not say so themselves: "spare" waits for rows
+        beyond those needed, and finds wrong ones by the code; "vote" has every row computed by two workers, and asks
+        a third where they differ. Who sends wrong results is named in the log, and replaced after three such rounds.
     patience_s: how long a round may be silent before what it lacks is given out again. By default that is learnt: what
         a worker owes is given to others, too, when it has been silent for 1.5 times the longest that workers normally
         are (`echelon.master.lateness` has the rule).
@@ -95,6 +100,7 @@ class Stream(Closing):
         strategy: str | None = None,
         adapt: bool = True,
         overlap: bool | None = None,
+        verify: str | None = None,
         patience_s: float | None = None,
         part_timeout_s: float | None = None,
         journal: str | Path | None = None,
@@ -109,6 +115,7 @@ class Stream(Closing):
             checks.one_of("strategy", strategy, ("auto",))
         if overlap is not None and not isinstance(overlap, bool):
             raise ArgumentError(f"overlap: {overlap!r} is not allowed; must be True, False or None")
+        self.verify = checked_verify(verify)
         for name, seconds in (("patience_s", patience_s), ("part_timeout_s", part_timeout_s)):
             if seconds is not None:
                 checks.number(name, seconds, above=0)
@@ -274,8 +281,13 @@ class Stream(Closing):
         plan = job.plan if self._strategist is None else self._strategist.plan(job)
         if self._strategist is not None and self._overlap is None:
             self._driver.overlap = self._strategist.overlap
-        self._coding.of(job, plan)
+        _, decoders = self._coding.of(job, plan)
+        check_choice(self._verify(job), job, decoders, plan, self.workers)
         return plan
+
+    def _verify(self, job: IterativeJob) -> str | None:
+        """Return how a job's results are checked: its own choice comes first."""
+        return self.verify if job.verify is None else job.verify
 
     def _check_job(self, job: IterativeJob) -> None:
         if not isinstance(job, IterativeJob):
@@ -304,6 +316,7 @@ class Stream(Closing):
         codes, decoders = self._coding.of(job, store.plan)
         handle = self._handle(number, job.name, job.iterations, iteration)
         running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
+        running.verify = self._verify(job)
         self._out.expect(handle, deliver=deliver, key=key)
         self._driver.order(partial(self._driver.submit, running))
         return handle
