@@ -58,6 +58,7 @@ class Crew:
         self._short: set[Mailbox] = set()  # to be flushed again soon
         self._ending: dict[int, float] = {}  # workers that are gone, and until when the parent's word is awaited
         self._parents: dict[int, Parent] = {}  # who forked a worker
+        self._stuck = False  # whether a worker is awaited from a parent that is stopped
         self._barren = 0  # parents in a row none of whose workers was ready
         self._places = Places(len(paces))
 
@@ -186,6 +187,7 @@ class Crew:
         """Do without a parent that forks no more; its workers end with it, and the first successor gets another."""
         parent, self.parent = self.parent, None
         assert parent is not None
+        self._stuck = False
         self._epoll.unregister(parent.control)
         status = parent.end()
         self._barren = 0 if self._places.births else self._barren + 1
@@ -199,8 +201,10 @@ class Crew:
     def wait(self, end: float | None, now: float, reports: list[Report]) -> float | None:
         """Do what is due; return how long to wait for the next of it, or until `end` (None: for ever)."""
         wait = self._places.wait(end, now)
-        if not self._ending and not self._short:
+        if not self._ending and not self._short and not self._stuck:
             return wait
+        if self._stuck and self.parent is not None:
+            self._renew_parent("is stopped", reports)
         late = [number for number, until in self._ending.items() if until <= now]
         if late and self.parent is not None and self.parent.stopped:
             self._renew_parent("is stopped", reports)
@@ -227,6 +231,8 @@ class Crew:
             if handle.up and not handle.ending:
                 at, since = self._board.worked(handle.place) or (None, None)
                 found.append(Doing(handle.number, at, since, proc.stopped(handle.pid)))
+        awaited = any(not handle.up for handle in self.numbers.values())
+        self._stuck = awaited and self.parent is not None and self.parent.stopped  # for the next `wait`
         return found
 
     def kill(self, worker: int, reason: str) -> None:
