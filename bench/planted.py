@@ -20,7 +20,7 @@ from bench.results import markdown_table, replace_section
 ROOT = Path(__file__).parents[1]
 SCHEDULES = 2000  # a bug must be caught within this many
 LIMIT_S = 900.0
-TESTS = [f"tests/clusters/test_{name}.py" for name in ("shelf", "places", "memory", "mailbox", "processes")]
+TESTS = [f"tests/clusters/test_{name}.py" for name in ("shelf", "places", "memory", "mailbox", "processes", "hardship")]
 TESTS += ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py", "-k", "not [ray"]
 
 
@@ -247,8 +247,12 @@ BUGS = [
         "        for key in self._works:\n            self._send_work(handle, key)\n", "", tests=True,
     ),
     Bug(
-        "a helper that holds its socket hides a worker's death", CREW,
-        "            self._epoll.register(handle.process, select.EPOLLIN)\n", "", tests=True,
+        "a child that a part forked goes on as a second worker", WORKER,
+        "            os._exit(1)\n", "            pass\n", tests=True,
+    ),
+    Bug(
+        "a worker that waits is taken to compute", WORKER,
+        "        self._board.work(self._place, 0, 0, 0)\n", "", tests=True,
     ),
     Bug(
         "descriptors under way to a worker are not counted", "clusters/mailbox.py",

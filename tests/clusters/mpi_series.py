@@ -1,5 +1,8 @@
 """Streams of ranks, one after another: run by test_mpi.py under mpiexec, with three workers."""
 
+import glob
+import os
+
 import numpy as np
 import pytest
 
@@ -29,6 +32,17 @@ def test_a_rank_that_is_given_up_is_done_without_and_takes_part_in_the_next_stre
     with ec.Stream("mpi", redundancy=1.0) as stream:
         while len(stream._cluster.doing()) < WORKERS:
             np.testing.assert_allclose(stream.submit(sum_job()).result(LIMIT_S), sum_result(), rtol=1e-9)
+
+
+def test_on_one_machine_no_rank_listens_to_the_network():
+    MpiCluster().close()
+    ours = {os.readlink(path) for path in glob.glob("/proc/self/fd/*") if os.path.islink(path)}
+    found = []
+    for kind in ("tcp", "tcp6"):
+        with open(f"/proc/net/{kind}") as file:
+            words = [line.split() for line in file.readlines()[1:]]
+        found += [line[1] for line in words if line[3] == "0A" and f"socket:[{line[9]}]" in ours]  # 0A: listens
+    assert found == []
 
 
 def test_chains_of_products_run():

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -105,6 +106,21 @@ def test_workers_that_die_while_their_parent_is_stopped_are_succeeded_and_it_too
     assert not alive(parent)
     assert caplog.messages == [f"the workers' parent, process {parent}, is stopped: it and all workers are succeeded"]
     does_one_round(cluster, desk, new.worker, 1)
+
+
+def test_a_parent_that_is_stopped_before_it_forked_a_successor_is_succeeded_too(cluster, caplog):
+    desk = Desk(cluster)
+    worker, _ = desk.start(2)
+    parent = cluster._crew.parent.process.pid
+    cluster.kill(worker)
+    desk.wait(Down)
+    os.kill(parent, signal.SIGSTOP)  # the next `poll` asks it for a successor
+    end = time.monotonic() + LIMIT_S
+    while alive(parent):
+        assert time.monotonic() < end
+        desk.reports += cluster.poll(0.01)
+        cluster.doing()
+    does_one_round(cluster, desk, desk.wait(Up, 4)[-1].worker, 1)
 
 
 # too few descriptors

@@ -87,3 +87,19 @@ def test_one_waits_until_the_end_or_until_a_place_is_due():
     assert places.wait(8.0, 5.0) == 1.0
     assert places.wait(5.5, 5.0) == 0.5
     assert places.wait(8.0, 7.0) == 0.0
+
+
+def test_a_place_that_cant_be_filled_now_is_tried_ever_more_slowly_and_said_once_until_somebody_is_there(caplog):
+    places = Places(2)
+    waits = []
+    with caplog.at_level(logging.WARNING, "echelon.clusters"):
+        for _ in range(12):
+            places.refused(1, now=5.0, reason="Too many open files")
+            waits.append(places.next_due() - 5.0)
+            assert places.due(places.next_due()) == [1]
+    assert waits[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert max(waits) == 30.0
+    assert caplog.messages == ["no worker can be started at place 1 now, which is tried again: Too many open files"]
+    places.came_up(1)
+    places.refused(1, now=5.0, reason="Too many open files")
+    assert places.next_due() == pytest.approx(5.1)

@@ -290,6 +290,7 @@ def test_what_a_worker_said_on_the_board_goes_with_it(bell, gate):
         bell.wait_for_one()
         cluster.kill(worker)
         assert desk.wait(Down)[0].at == (1, 0, 7)
+        assert cluster._board.worked(0) is None
         cluster.purge(1)
         cluster.broadcast(2, 1, np.zeros(10_000))  # before the successor is there, and could say anything itself
         assert len(cluster._states._blocks) == 1

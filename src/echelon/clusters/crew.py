@@ -27,6 +27,7 @@ log = logging.getLogger("echelon.clusters")
 _BUFFER = 1 << 20
 _WORD_S = 2.0  # how long to wait for the parent's word on how a worker ended
 _SHORT_S = 0.05  # until what the kernel had no room for is tried again
+_BARREN = 3  # parents in a row without a worker that was ready, after which there will be none
 _END_S = 1.0  # time for killed processes to be gone
 
 
@@ -56,6 +57,9 @@ class Crew:
         self._processes: dict[int, Mailbox] = {}  # by descriptor of the process
         self._short: set[Mailbox] = set()  # to be flushed again soon
         self._ending: dict[int, float] = {}  # workers that are gone, and until when the parent's word is awaited
+        self._parents: dict[int, Parent] = {}  # who forked a worker
+        self._stuck = False  # whether a worker is awaited from a parent that is stopped
+        self._barren = 0  # parents in a row none of whose workers was ready
         self._places = Places(len(paces))
 
     # how workers come
@@ -96,6 +100,7 @@ class Crew:
             self.parent.fork(number, [theirs.fileno(), arena_fd, order_fd])
             undo.pop_all()
         handle = Mailbox(number, place, ours, arena, self._epoll, self._short)
+        self._parents[number] = self.parent
         self.sockets[ours.fileno()] = self.numbers[number] = handle
         self._welcome(handle)
 
@@ -133,14 +138,14 @@ class Crew:
             del self._processes[handle.process]
             self._epoll.unregister(handle.process)
         self._ending[handle.number] = time.monotonic() + _WORD_S
-        if self.parent is None:
+        if self._parents[handle.number] is not self.parent:  # which is gone, and says no more
             self._lose(handle, None, reports)
-        elif self.parent.stopped:
+        elif self.parent is not None and self.parent.stopped:
             self._renew_parent("is stopped", reports)
 
     def _lose(self, handle: Mailbox, status: int | None, reports: list[Report]) -> None:
         """Report a worker that is gone, and have its place filled again."""
-        del self.numbers[handle.number], self._ending[handle.number]
+        del self.numbers[handle.number], self._ending[handle.number], self._parents[handle.number]
         how = _how(status)
         if status is None and handle.process is not None and not handle.ended():
             handle.kill()
@@ -182,9 +187,11 @@ class Crew:
         """Do without a parent that forks no more; its workers end with it, and the first successor gets another."""
         parent, self.parent = self.parent, None
         assert parent is not None
+        self._stuck = False
         self._epoll.unregister(parent.control)
         status = parent.end()
-        if not self._places.births:
+        self._barren = 0 if self._places.births else self._barren + 1
+        if self._barren >= _BARREN:
             raise ClusterError(f"no worker process could be started: their parent ended with status {status}")
         log.warning("the workers' parent, process %d, %s: it and all workers are succeeded", parent.process.pid, what)
         self._places.births = 0
@@ -194,8 +201,10 @@ class Crew:
     def wait(self, end: float | None, now: float, reports: list[Report]) -> float | None:
         """Do what is due; return how long to wait for the next of it, or until `end` (None: for ever)."""
         wait = self._places.wait(end, now)
-        if not self._ending and not self._short:
+        if not self._ending and not self._short and not self._stuck:
             return wait
+        if self._stuck and self.parent is not None:
+            self._renew_parent("is stopped", reports)
         late = [number for number, until in self._ending.items() if until <= now]
         if late and self.parent is not None and self.parent.stopped:
             self._renew_parent("is stopped", reports)
@@ -222,6 +231,8 @@ class Crew:
             if handle.up and not handle.ending:
                 at, since = self._board.worked(handle.place) or (None, None)
                 found.append(Doing(handle.number, at, since, proc.stopped(handle.pid)))
+        awaited = any(not handle.up for handle in self.numbers.values())
+        self._stuck = awaited and self.parent is not None and self.parent.stopped  # for the next `wait`
         return found
 
     def kill(self, worker: int, reason: str) -> None:

@@ -143,10 +143,11 @@ class Arena:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self.memory = attach(descriptor, RESERVED)
+        self.memory = memory = attach(descriptor, RESERVED)
         self.lent: set[int] = set()
+        # of the memory alone: without a cycle, it goes with its last user, and not some time later
         self._blocks = Blocks(
-            RESERVED, is_free=lambda at: not self.memory[at], set_free=lambda at: self.memory.__setitem__(at, 0)
+            RESERVED, is_free=lambda at: not memory[at], set_free=lambda at: memory.__setitem__(at, 0)
         )
 
     def take(self, nbytes: int) -> int:

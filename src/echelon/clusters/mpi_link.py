@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _TOLERANT = "OMPI_MCA_mpi_ft_enable"  # what Open MPI's launcher sets for ``--with-ft ulfm``
 # MPI ends without its last fence, in which it now and then waits for ranks that died (Open MPI 5.0); ours is enough
 _NO_FENCE = "OMPI_MCA_async_mpi_finalize"
+# where all ranks are on one host they talk through its memory; Open MPI would listen on all interfaces all the same
+_LOCAL, _ALL_RANKS = "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"
+_TRANSPORTS, _NO_TCP = "OMPI_MCA_btl", "^tcp"
 LEAVE = 1  # the tag of frames about the end; streams have theirs from 2 on
 _BUFFER, _LONG, _END = 0, 1, 2  # tags on the other communicator: of buffers, frames too long for a post, the end
 _ROOM = 128 * 1024  # bytes of the longest frame that is received as it is
@@ -41,6 +44,8 @@ def library() -> ModuleType:
     """Return mpi4py's MPI; importing it takes part in the run that `mpiexec` started."""
     if _tolerant():
         os.environ.setdefault(_NO_FENCE, "1")
+    if _LOCAL in os.environ and os.environ[_LOCAL] == os.environ.get(_ALL_RANKS):
+        os.environ.setdefault(_TRANSPORTS, _NO_TCP)
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the package is missing, or the MPI library beside it

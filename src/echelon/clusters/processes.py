@@ -38,6 +38,7 @@ class ProcessCluster(RealTime):
     workers: how many; None for one per processor. With `emulate`, as many as the profile has; each takes the times that
     the profile's laws draw from `seed`. threads: how many a worker's linear algebra may use.
 
+    >>> from echelon.clusters import Up
     >>> cluster = ProcessCluster(2)
     >>> all(isinstance(report, Up) for report in cluster.poll(None))  # of one worker, or of both
     True
