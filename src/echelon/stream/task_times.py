@@ -14,9 +14,10 @@ _ROUNDS = 15  # whose medians are remembered
 def heard(seen: "RoundSeen") -> tuple[dict[int, float], float]:
     """Return when each worker last sent a message of a round, and the longest that the master had to wait for one.
 
-    That is what its task took, and for the first message of a lane also what it took to get there.
+    That is what its task took, and for the first message of a lane also what it took to get there, unless rows were
+    given out again: what was lost on its way says nothing of the time it takes.
     """
-    lanes = zip(seen.workers, seen.lanes(), strict=True)
+    lanes = () if seen.repeated else zip(seen.workers, seen.lanes(), strict=True)
     firsts = {(owner, lane[0].slot, lane[0].row) for owner, lane in lanes if lane}
     last: dict[int, float] = {}
     gap, start = 0.0, seen.start
