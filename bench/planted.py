@@ -167,6 +167,14 @@ BUGS = [
         "            self.moved = False\n            return [self._timer(event.time)]",
         "            self.moved = False\n            return []",
     ),
+    Bug(
+        "nobody looks whether workers hang", DRIVER,
+        "            self._liveness.look(now)\n", "            self._liveness.due = math.inf\n",
+    ),
+    Bug(
+        "what late workers owe is given to nobody", MACHINE,
+        "[*collection.share(collection.orphans(left), left)] if self.late else []", "[]",
+    ),
     Bug("a worker that joins gets no work", MACHINE, "if len(self.workers) > 1:\n", "if self.workers:\n"),
     Bug(
         "a full journal fails the job as if its code had raised", UNKEPT,

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -143,3 +144,14 @@ def test_emulated_workers_take_the_times_that_their_laws_draw(tmp_path):
             assert seconds == pytest.approx(drawn[number, place, row], abs=1e-8)
             spent[place] += drawn[number, place, row]
             assert arrival > spent[place] - 1e-4
+
+
+def test_a_stopped_worker_process_holds_up_no_job():
+    """Each of these rounds needs every row, and took thirty seconds of silence before."""
+    cluster = ec.clusters.ProcessCluster(3)
+    with ec.Stream(cluster, redundancy=1.0, progress=False) as stream:
+        stream.submit(sum_job(iterations=5)).result(60)
+        pid = cluster.pids()[max(cluster.pids())]
+        os.kill(pid, signal.SIGSTOP)
+        found = stream.submit(sum_job(iterations=20)).result(60)
+    np.testing.assert_allclose(found, sum_result(iterations=20), rtol=1e-9)

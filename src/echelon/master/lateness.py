@@ -45,17 +45,20 @@ class Lateness:
         now = event.time
         self._since |= dict.fromkeys(collection.fresh, now)
         collection.fresh.clear()
-        owing = [worker for worker in workers if collection.pending.get(worker)]
+        owing = [worker for worker in workers if collection.pending.get(worker) or collection.busy[worker] > 0]
         limit, known = self._limit(event, owing)
         waits = {worker: max(event.heard.get(worker, self._start), self._since.get(worker, self._start))
                  for worker in owing}  # fmt: skip
-        late = {worker for worker, since in waits.items() if now >= since + limit}
+        silent = {worker for worker, since in waits.items() if now >= since + limit}
+        late = {worker for worker in silent if collection.pending.get(worker)}
+        for worker in silent - late:  # it owes only what others have sent, and its message may be lost
+            collection.busy[worker] = 0
         soon = now + max(LEAST_S, _AGAIN * (now - self._start))
         if late and len(late) == len(workers):
             lost = max(waits.values()) + (max(START_S, LOST * limit) if known else FIRST_S)
             self.due = min(lost, soon)
             return set(), now >= lost
-        looks = [since + limit for worker, since in waits.items() if worker not in late]
+        looks = [since + limit for worker, since in waits.items() if worker not in silent]
         self.due = min(looks, default=max(soon, now + limit))
         if not known:  # what is said from now on may shorten the limit
             self.due = min(self.due, soon)

@@ -124,6 +124,8 @@ class Master:
             return [*self._all_hands(), *actions]
         if any(isinstance(action, Recover) for action in actions):
             return actions  # the round may be over
+        if isinstance(event, Received) and event.round != self.round:
+            return actions  # from a worker that was left out
         asked = {event.worker} & self.workers.keys() if isinstance(event, Received) else self._hands()
         return [*actions, *ahead.give(worker for worker in asked if collection.busy[worker] <= 0)]
 
@@ -397,7 +399,7 @@ class Master:
         if self.late and rule is not None and not owing and rule.met(collection.recovered):
             return self._end_round()  # only late workers owe something, and it is not needed
         given: list[Action] = [*collection.share(collection.orphans(left), left)] if self.late else []
-        given += collection.pull(left) if self.late else []
+        given += collection.pull(left)
         self.attempt += bool(given)
         return [*given, self._timer(event.time)]
 

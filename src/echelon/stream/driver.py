@@ -254,6 +254,8 @@ class Driver:
                 self._deliver(job, outcome, cause)
             case actions.SetTimer(at=at, round=round, attempt=attempt):
                 self._timer = (at, round, attempt)
+                if attempt and self._seen is not None:
+                    self._seen.repeated = True
             case actions.Starve(job=job):
                 self._observers.tell(Observer.starved, self.now(), job)
         return None

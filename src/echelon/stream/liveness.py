@@ -83,8 +83,9 @@ class Liveness:
     def round_over(self, seen: RoundSeen) -> None:
         """Note who sent nothing in a round."""
         spoke = {message.worker for message in seen.messages}
-        self._quiet = {worker for worker, lane in zip(seen.workers, seen.lanes(), strict=True) if lane} - spoke
-        self._behind -= spoke
+        self._quiet = {owner for owner, lane in zip(seen.workers, seen.lanes(), strict=True) if lane} - spoke
+        if self._behind:
+            self._behind -= spoke
 
     def heard(self, worker: int) -> None:
         """Note that a message of an earlier round came."""

@@ -69,6 +69,7 @@ class RoundSeen:
     recovered: when each slot had enough.
     given: what each worker got to do, in a plan with a pool, or of which some was done before.
     came: messages that came while another job was served, before the start.
+    repeated: whether rows were given out again because they were late.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
     error_estimate: the largest error that decoding may have brought into it, once its job has taken its step.
     """
@@ -87,6 +88,7 @@ class RoundSeen:
     received: int = 0
     nbytes: int = 0
     came: int = 0
+    repeated: bool = False
     error_estimate: ErrorEstimate = NO_ERROR
 
     def as_planned(self) -> bool:
