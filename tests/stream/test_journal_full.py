@@ -1,6 +1,7 @@
 """A disk without room: the stream stops, says so, and goes on when there is some; nothing is lost, nothing made up."""
 
 import logging
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -142,6 +143,23 @@ def test_a_job_that_fails_on_a_full_disk_is_delivered_as_failed_by_its_own_code_
         (done,) = running
     assert "ZeroDivisionError" in str(done.error)
     assert "JournalFull" not in str(done.error)
+
+
+def test_a_bad_job_on_a_full_disk_is_left_out_and_the_others_are_not(tmp_path, caplog):
+    path = tmp_path / "journal"
+    with ec.Stream("virtual", workers=2, journal=path) as running:
+        for seed in range(2):
+            running.submit(sum_job(seed))
+    base = sqlite3.connect(path)
+    base.execute("UPDATE jobs SET state = x'00' WHERE number = 1")
+    base.commit()
+    base.close()
+    with ec.Stream("virtual", workers=2, journal=path) as running:
+        fill_up(running)
+        assert running._out.take() is None
+        assert warnings(caplog)[0].startswith("job 1 is set aside: the state of job 1 is damaged")
+        make_room(running)
+        assert [done.number for done in running] == [2]
 
 
 FILLED = """

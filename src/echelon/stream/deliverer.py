@@ -45,7 +45,6 @@ class Deliverer(Observer):
         self._keys: dict[str, int] = {}  # of jobs that have not ended
         self._ready = Ready(journal)
         self._unseen: set[int] = set()  # of the silent ones, those that ended and that nobody asked for
-        self._aside: set[int] = set()
         self._unmarked: set[int] = set()  # handed over, and a full journal does not know of it yet
         self.full: JournalFull | None = None
         self._refusals, self._pause_s = 0, 0.0
@@ -183,13 +182,11 @@ class Deliverer(Observer):
     def set_aside(self, number: int, reason: str) -> None:
         """Leave a job of the journal out, and say so; the others go on."""
         assert self._journal is not None
-        if number not in self._aside:
-            self._aside.add(number)
-            log.warning(
-                "job %d is set aside: %s; 'echelon journal %s' lists, retries, exports and drops such jobs",
-                number, reason, self._journal.path,
-            )  # fmt: skip
-        with self._keeping():
+        log.warning(
+            "job %d is set aside: %s; 'echelon journal %s' lists, retries, exports and drops such jobs",
+            number, reason, self._journal.path,
+        )  # fmt: skip
+        with suppress(JournalFull), self._keeping():  # else it is tried, and set aside, again
             self._journal.set_aside(number, reason)
 
     def unkept(self, jobs: set[int]) -> str:
