@@ -58,7 +58,8 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
     """
     if tolerance is not None:
         checks.number("tolerance", tolerance, least=0)
-    listed = [int(row) for row in rows]
+    checks.instance("code", code, Code)
+    listed, messages = checked_rows(rows), checks.items("messages", messages)
     if len(listed) != len(messages) or len(set(listed)) != len(listed) or not set(listed) <= set(range(code.rows)):
         raise ArgumentError(
             f"rows: {len(listed)} given; must be distinct rows from 0 to {code.rows - 1}, one for each of "
@@ -86,6 +87,11 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
             return Verdict(False, (), False, len(cancel))
         wrong += held[some[found]].tolist()
     return Verdict(not wrong, tuple(sorted(wrong)), True, len(cancel))
+
+
+def checked_rows(rows: object) -> list[int]:
+    """Return rows by their numbers."""
+    return [checks.whole("rows", row, least=0) for row in checks.items("rows", rows)]
 
 
 def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float) -> list[int] | None:

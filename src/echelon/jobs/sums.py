@@ -84,7 +84,7 @@ class SumJob(IterativeJob):
             self.plan = _checked_plan(plan, self.parts)
         if code is not None:
             self.use_code(code)
-        if lend and plan is None:
+        if checks.flag("lend", lend) and plan is None:
             raise ArgumentError("lend: not allowed without a plan; rows of one slot are shared out by speed anyway")
         self.lend = bool(lend)
         self.messages = None if messages is None else checks.one_of("messages", messages, MESSAGES)

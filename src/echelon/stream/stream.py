@@ -106,6 +106,10 @@ class Stream(Closing):
         for name, path in (("journal", journal), ("record", record)):
             if path is not None and not isinstance(path, str | Path):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
+        checks.flag("adapt", adapt)
+        if progress is not None:
+            checks.flag("progress", progress)
+        observers = checks.items("observers", observers)
         for observer in observers:
             if not isinstance(observer, Observer):
                 raise ArgumentError(f"observers: {observer!r} is not allowed; must be an Observer")
