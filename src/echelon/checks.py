@@ -154,10 +154,10 @@ def items(name: str, values: object) -> list[Any]:
     ...
     echelon.errors.ArgumentError: counts: 3 is not allowed; must be a list
     """
-    try:
-        return list(values if not isinstance(values, str | bytes) else None)  # type: ignore[call-overload]
-    except TypeError:
-        raise ArgumentError(f"{name}: {shown(values)} is not allowed; must be a list") from None
+    # an array without axes says that it is iterable, and is not
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes) or getattr(values, "ndim", 1) == 0:
+        raise ArgumentError(f"{name}: {shown(values)} is not allowed; must be a list")
+    return list(values)
 
 
 def function(name: str, value: Any) -> Callable[..., Any]:

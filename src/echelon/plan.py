@@ -118,7 +118,7 @@ class Plan:
         object.__setattr__(self, "ending", ending)
         object.__setattr__(self, "pool", pool)
         if ending is not None:
-            checks.instance("ending", ending, Ending)
+            checks.instance("ending", ending, Ending)  # type: ignore[type-abstract]
         if pool is not None:
             checks.instance("pool", pool, Pool)
         if pool is not None and ending is not None:

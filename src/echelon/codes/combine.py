@@ -71,7 +71,7 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
         if not narrow.all() and not is_finite(sums):
             for line, total in zip(narrow, sums, strict=True):  # each from the messages that enter it
                 used = np.flatnonzero(line)
-                _accumulate(line[used], [flat[i] for i in used], total, None)
+                _accumulate(line[used], [flat[i] for i in used.tolist()], total, None)
     return out
 
 
@@ -88,7 +88,7 @@ def _combine_used(weights: NumberArray, messages: Sequence[Any], out: Any, sizes
         xp = api.array_namespace(messages[0])
         weights, messages, used = np.ones((len(weights), 1)), [xp.zeros_like(messages[0])], np.zeros(1, dtype=np.int64)
     else:
-        weights, messages = weights[:, used], [messages[i] for i in used]
+        weights, messages = weights[:, used], [messages[i] for i in used.tolist()]
     inner = None if sizes is None else np.zeros(len(used))
     found = combine(weights, messages, out, sizes=inner)
     if sizes is not None:

@@ -34,6 +34,7 @@ Decide = Callable[[events.Event], list[actions.Action]]
 _arrival: Callable[[tuple[Any, ...]], Arrival] = partial(tuple.__new__, Arrival)
 _received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__, events.Received)
 
+_LONGEST_S = 1e6  # of a wait for the cluster: what systems count in milliseconds may not hold a month
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
 
 
@@ -105,7 +106,7 @@ class Driver:
         if self.stopped:
             return
         if self._timer is not None:
-            left = max(0.0, self._timer[0] - self.now())
+            left = min(max(0.0, self._timer[0] - self.now()), _LONGEST_S)
             timeout_s = left if timeout_s is None else min(timeout_s, left)
         reports = self._cluster.poll(timeout_s)
         for report in reports:
