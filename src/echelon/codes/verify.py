@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,11 @@ def verify(code: Code, rows: Iterable[int], messages: Sequence[Any], *, toleranc
 
 
 def checked_rows(rows: object) -> list[int]:
-    """Return rows by their numbers."""
-    return [checks.whole("rows", row, least=0) for row in checks.items("rows", rows)]
+    """Return rows by their numbers, whether they exist or not."""
+    listed = checks.items("rows", rows)
+    if not all(isinstance(row, Integral) for row in listed):
+        raise ArgumentError(f"rows: {checks.shown(rows)} is not allowed; must be numbers of rows")
+    return [int(row) for row in listed]
 
 
 def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float) -> list[int] | None:

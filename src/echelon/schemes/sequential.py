@@ -239,7 +239,8 @@ def uncoded_products(workers: int, *, x: int | None = None, y: int | None = None
     if x is None and y is None:
         x, y = near_square(workers)
     for name, size in (("x", x), ("y", y)):
-        checks.whole(name, size, least=1)
+        if size is not None:
+            checks.whole(name, size, least=1)
     if x is None or y is None or x * y != workers:
         raise ArgumentError(f"x, y: {x} by {y} is not allowed; x y must be the number of workers, {workers}")
     return Sequential(workers=workers, x=x, y=y, spread=workers)
