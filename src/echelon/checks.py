@@ -1,10 +1,17 @@
 """Checks at the door: each names the argument, the value and what is allowed, or returns the value."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
+import numpy as np
+
+from echelon.arrays import FloatArray
 from echelon.errors import ArgumentError
+
+_Kind = TypeVar("_Kind")
+_MOST_SHOWN = 200  # characters of a value in an error
 
 
 def number(
@@ -28,10 +35,10 @@ def number(
         allowed += f" >= {least:g}"
     real = _real(value)
     if not math.isfinite(real) or (above is not None and real <= above) or (least is not None and real < least):
-        raise ArgumentError(f"{name}: {value!r} is not allowed; must be {allowed}")
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be {allowed}")
     if real != 0 and not 1 / size <= abs(real) <= size:
         allowed += f", of a size from {1 / size:g} to {size:g}"
-        raise ArgumentError(f"{name}: {value!r} is not allowed; must be {allowed}")
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be {allowed}")
     return real
 
 
@@ -44,9 +51,9 @@ def whole(name: str, value: object, *, least: int, most: int = 10**12) -> int:
     echelon.errors.ArgumentError: jobs: 0 is not allowed; must be a whole number >= 1
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ArgumentError(f"{name}: {value!r} is not allowed; must be a whole number >= {least}")
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be a whole number >= {least}")
     if int(value) > most:
-        raise ArgumentError(f"{name}: {value!r} is not allowed; must be at most {most}")
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be at most {most}")
     return int(value)
 
 
@@ -60,7 +67,7 @@ def probability(name: str, value: object) -> float:
     """
     real = _real(value)
     if not 0 <= real <= 1:
-        raise ArgumentError(f"{name}: {value!r} is not allowed; must be a number in [0, 1]")
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be a number in [0, 1]")
     return real
 
 
@@ -85,7 +92,7 @@ def record(name: str, values: object) -> tuple[float, ...]:
     listed = list(values) if isinstance(values, Iterable) else []
     kept = tuple(number(f"{name}[{i}]", time, least=0) for i, time in enumerate(listed))
     if not any(kept):
-        raise ArgumentError(f"{name}: {values!r} is not allowed; must be a list of times, one of them > 0")
+        raise ArgumentError(f"{name}: {shown(values)} is not allowed; must be a list of times, one of them > 0")
     return kept
 
 
@@ -98,5 +105,97 @@ def one_of(name: str, value: str, choices: Collection[str]) -> str:
     echelon.errors.ArgumentError: split: 'fair' is not allowed; must be one of uniform, theorem2
     """
     if not isinstance(value, str) or value not in choices:
-        raise ArgumentError(f"{name}: {value!r} is not allowed; must be one of {', '.join(choices)}")
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be one of {', '.join(choices)}")
     return value
+
+
+def shown(value: object) -> str:
+    """Return a value for people, in one line that is not too long.
+
+    >>> shown(np.zeros((2, 2)))
+    'array([[0., 0.], [0., 0.]])'
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def instance(name: str, value: object, kind: type[_Kind]) -> _Kind:
+    """Return a value of a class.
+
+    >>> instance("code", "cyclic", ArgumentError)
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: code: 'cyclic' is not allowed; must be an ArgumentError
+    """
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be {article} {kind.__name__}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """Return True or False.
+
+    >>> flag("purge", "no")
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: purge: 'no' is not allowed; must be True or False
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be True or False")
+    return bool(value)
+
+
+def items(name: str, values: object) -> list[Any]:
+    """Return what a list, an array or any other iterable gives, but no text.
+
+    >>> items("counts", 3)
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: counts: 3 is not allowed; must be a list
+    """
+    # an array without axes says that it is iterable, and is not
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes) or getattr(values, "ndim", 1) == 0:
+        raise ArgumentError(f"{name}: {shown(values)} is not allowed; must be a list")
+    return list(values)
+
+
+def function(name: str, value: Any) -> Callable[..., Any]:
+    """Return a function.
+
+    >>> function("progress", 3)
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: progress: 3 is not allowed; must be a function
+    """
+    if not callable(value):
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be a function")
+    return value  # type: ignore[no-any-return]
+
+
+def generator(name: str, value: object) -> np.random.Generator:
+    """Return a generator of random numbers.
+
+    >>> generator("rng", 1)
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: rng: 1 is not allowed; must be a Generator, as from numpy.random.default_rng(1)
+    """
+    if not isinstance(value, np.random.Generator):
+        allowed = "a Generator, as from numpy.random.default_rng(1)"
+        raise ArgumentError(f"{name}: {shown(value)} is not allowed; must be {allowed}")
+    return value
+
+
+def floats(name: str, values: object) -> FloatArray:
+    """Return numbers as an array of float64, of any shape.
+
+    >>> floats("loads", ["x"])
+    Traceback (most recent call last):
+    ...
+    echelon.errors.ArgumentError: loads: ['x'] is not allowed; must be numbers
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name}: {shown(values)} is not allowed; must be numbers") from None

@@ -9,13 +9,14 @@ from errno import ENOENT
 from os import PathLike, strerror
 from pathlib import Path
 
-from echelon import profile_toml
+from echelon import checks, profile_toml
 from echelon.errors import ProfileError
 from echelon.profile import Profile
 
 
 def read_profile(path: str | PathLike[str]) -> Profile:
     """Return the profile in a TOML file; an error names the file, the key and what is allowed."""
+    _checked_path(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -27,8 +28,15 @@ def read_profile(path: str | PathLike[str]) -> Profile:
 
 def write_profile(profile: Profile, path: str | PathLike[str]) -> None:
     """Write a profile as a TOML file that `read_profile` gives back."""
+    checks.instance("profile", profile, Profile)
+    _checked_path(path)
     with whole(path) as beside:
         beside.write_text(profile_toml.write(profile), encoding="utf-8")
+
+
+def _checked_path(path: object) -> None:
+    if not isinstance(path, str | PathLike):
+        raise ProfileError(f"path: {checks.shown(path)} is not allowed; must be the path of a file")
 
 
 @contextmanager

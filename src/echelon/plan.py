@@ -80,6 +80,9 @@ class Pool:
 
     def __post_init__(self) -> None:
         checks.whole("ahead", self.ahead, least=0)
+        for batch in checks.items("batches", self.batches):
+            for task in checks.items("batches", batch):
+                checks.instance("batches", task, Task)
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,16 @@ class Plan:
         ending: Ending | None = None,
         pool: Pool | None = None,
     ) -> None:
-        object.__setattr__(self, "slots", tuple(slots))
-        object.__setattr__(self, "lanes", tuple(tuple(lane) for lane in lanes))
+        made = tuple(checks.instance("slots", slot, Slot) for slot in checks.items("slots", slots))
+        listed = tuple(tuple(checks.items("lanes", lane)) for lane in checks.items("lanes", lanes))
+        object.__setattr__(self, "slots", made)
+        object.__setattr__(self, "lanes", listed)
         object.__setattr__(self, "ending", ending)
         object.__setattr__(self, "pool", pool)
+        if ending is not None:
+            checks.instance("ending", ending, Ending)  # type: ignore[type-abstract]
+        if pool is not None:
+            checks.instance("pool", pool, Pool)
         if pool is not None and ending is not None:
             raise ArgumentError("pool: not allowed together with an ending; it is for rounds that recover every slot")
         if not self.slots or not self.lanes:
@@ -120,6 +129,7 @@ class Plan:
         named = [(f"lanes[{p}]", lane) for p, lane in enumerate(self.lanes)]
         for name, tasks in [*named, ("pool", self.pooled)]:
             for task in tasks:
+                checks.instance(name, task, Task)
                 if not 0 <= task.slot < len(self.slots) or not 0 <= task.row < self.slots[task.slot].rows:
                     raise ArgumentError(f"{name}: {task} is not allowed; there is no such slot or row")
                 checks.number(f"{name}: cost", task.cost, above=0)

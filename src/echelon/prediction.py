@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.can import Rules
 from echelon.delays import Delay, per_worker, task_laws
@@ -122,7 +123,7 @@ def predict_rounds(
     >>> round(predict_rounds(lagrange(workers=40, load=10), law).mean, 4)
     0.2897
     """
-    chosen = per_worker(laws, len(plan.lanes))
+    chosen = per_worker(laws, len(checks.instance("plan", plan, Plan).lanes))
     delays = checked_links(np.zeros(len(chosen)) if links is None else links, len(chosen))
     if can_exactly(plan, chosen):
         law = exact_law(plan, chosen, delays)
@@ -151,6 +152,9 @@ def predict_jobs(
     >>> round(predict_jobs(any_k([1, 1], critical=1), pair).delay, 6)   # M/M/1 with rates 1 and 2
     1.0
     """
+    checks.instance("plan", plan, Plan)
+    checks.instance("profile", profile, Profile)
+    checks.flag("purge", purge)
     if len(plan.lanes) != len(profile.workers):
         raise ArgumentError(
             f"plan: {len(plan.lanes)} lanes are not allowed; must be {len(profile.workers)}, one per worker"

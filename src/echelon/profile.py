@@ -185,7 +185,7 @@ class Costs:
     def __post_init__(self) -> None:
         for name in ("message", "round", "combining"):
             object.__setattr__(self, name, checks.number(name, getattr(self, name), least=0))
-        if self.bandwidth != float("inf"):
+        if not isinstance(self.bandwidth, float) or self.bandwidth != float("inf"):
             object.__setattr__(self, "bandwidth", checks.number("bandwidth", self.bandwidth, above=0))
 
 
@@ -205,7 +205,10 @@ class Profile:
     costs: Costs = field(default_factory=Costs)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "workers", tuple(self.workers))
+        checks.instance("workload", self.workload, Workload)
+        checks.instance("costs", self.costs, Costs)
+        listed = [checks.instance("workers", worker, Worker) for worker in checks.items("workers", self.workers)]
+        object.__setattr__(self, "workers", tuple(listed))
         if not self.workers:
             raise ProfileError(f"{self.source}: worker: the list is empty; at least one worker is needed")
         seen: dict[str, int] = {}

@@ -41,7 +41,7 @@ class Spec:
     @classmethod
     def read(cls, what: str, text: str, names: Collection[str]) -> "Spec":
         """Return what a text says, if it begins with one of these names."""
-        name, colon, rest = text.partition(":")
+        name, colon, rest = checks.instance(what, text, str).partition(":")
         spec = cls(what, checks.one_of(what, name, names))
         for argument in _pieces(rest) if colon else ():
             key, equals, value = argument.partition("=")

@@ -114,6 +114,11 @@ def test_a_task_that_kills_its_workers_fails_its_job_alone():
         np.testing.assert_allclose(stream.submit(sum_job()).result(120), sum_result(), rtol=1e-9)
 
 
+def test_patience_may_be_longer_than_a_system_can_wait():
+    with ec.Stream(workers=2, patience_s=365 * 86_400.0) as stream:
+        np.testing.assert_allclose(stream.submit(sum_job()).result(60), sum_result(), rtol=1e-9)
+
+
 def test_emulated_workers_take_the_times_that_their_laws_draw(tmp_path):
     """Every task takes the time that its place's law draws for it, and no round ends before these times allow it."""
     profile = ec.read_profile(EXAMPLE)

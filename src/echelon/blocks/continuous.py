@@ -20,13 +20,13 @@ def is_continuous(law: Delay) -> bool:
     >>> is_continuous(Exponential(rate=1.0)), is_continuous(Deterministic(time=1.0))
     (True, False)
     """
-    return law.closed and not law.atoms(range(1, 2)).size
+    return checked_law(law).closed and not law.atoms(range(1, 2)).size
 
 
 def checked_law(law: object) -> Delay:
     """Return a law that stands for all workers."""
     if not isinstance(law, Delay):
-        raise ArgumentError(f"law: {law!r} is not allowed; must be a Delay")
+        raise ArgumentError(f"law: {checks.shown(law)} is not allowed; must be a Delay")
     return law
 
 

@@ -43,15 +43,23 @@ class Partition:
 
 def checked_partition(name: str, x: object) -> FloatArray:
     """Return a partition as floats: numbers >= 0, at least one of them positive."""
-    values = np.asarray(x, dtype=np.float64)
+    values = _floats(x)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() < 0 or values.max() == 0:
-        raise ArgumentError(f"{name}: {x!r} is not allowed; must be a row of numbers >= 0, one of them > 0")
+        raise ArgumentError(f"{name}: {checks.shown(x)} is not allowed; must be a row of numbers >= 0, one of them > 0")
     return values
+
+
+def _floats(values: object) -> FloatArray:
+    """Return an array of floats; an empty one for what is none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
 
 
 def checked_times(name: str, times: object, workers: int) -> FloatArray:
     """Return cycle times, shape (..., workers), sorted along the last axis."""
-    values = np.asarray(times, dtype=np.float64)
+    values = _floats(times)
     if values.ndim < 1 or values.shape[-1] != workers or not np.isfinite(values).all() or (values < 0).any():
         raise ArgumentError(f"{name}: shape {values.shape} given; must be finite times >= 0, shape (..., {workers})")
     return np.sort(values, axis=-1)

@@ -102,6 +102,7 @@ def paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace 
     if emulate is None:
         workers = os.cpu_count() if workers is None else workers
         return [None] * checks.whole("workers", workers, least=1, most=10**4)
+    checks.instance("emulate", emulate, Profile)
     laws, links = task_laws(emulate), emulate.speeds.link.tolist()
     if workers not in (None, len(laws)):
         raise ArgumentError(f"workers: {workers} is not allowed; must be {len(laws)}, the number of emulated workers")

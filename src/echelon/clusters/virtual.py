@@ -76,7 +76,7 @@ class VirtualCluster(Inside):
             raise ArgumentError("workers, emulate: not allowed together with paces, which set both")
         self._paces = _paces(workers, emulate, seed) if paces is None else list(paces)
         self._costs = Costs() if emulate is None else emulate.costs
-        self._faults = faults
+        self._faults = None if faults is None else checks.instance("faults", faults, Faults)
         self.workers = len(self._paces)
         self.lent: dict[int, list[NumberArray]] = {}  # memory of messages not given back yet
         self.time = 0.0

@@ -5,6 +5,7 @@ from importlib import import_module
 
 from numpy.random import Generator
 
+from echelon import checks
 from echelon.codes.base import Code
 from echelon.codes.checking import Checker, Checks, rounding
 from echelon.codes.combine import combine
@@ -66,6 +67,8 @@ def named_code(text: str, *, parts: int, rows: int, critical: int, rng: Generato
     >>> named_code("cyclic:load=2", parts=12, rows=12, critical=10, rng=np.random.default_rng(1)).threshold
     11
     """
+    for name, size in (("parts", parts), ("rows", rows), ("critical", critical)):
+        checks.whole(name, size, least=1)
     spec = Spec.read("code", text, CODES)
     known = {"parts": parts, "rows": rows, "critical": critical, "rng": rng}
     if not spec.arguments.keys() & {"parts", "rows", "critical"}:

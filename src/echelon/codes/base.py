@@ -44,6 +44,11 @@ class Code:
     limit: float = 1e8
 
     def __post_init__(self) -> None:
+        for name in ("matrix", "target"):
+            checks.instance(name, getattr(self, name), np.ndarray)
+            if getattr(self, name).dtype.kind not in "biufc":
+                raise ArgumentError(f"{name}: {getattr(self, name).dtype} is not allowed; must be an array of numbers")
+        checks.whole("systematic", self.systematic, least=0)
         if self.matrix.ndim != 2 or self.target.ndim != 2 or self.matrix.shape[1] != self.target.shape[1]:
             raise ArgumentError(
                 f"target: shape {self.target.shape} is not allowed; must be (wanted, parts), for a matrix of shape "

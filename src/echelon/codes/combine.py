@@ -26,6 +26,8 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
     >>> combine(np.array([[2.0, -1.0]]), [np.ones(3), np.arange(3.0)]).tolist()
     [[2.0, 1.0, 0.0]]
     """
+    if getattr(weights, "ndim", 0) != 2 or not isinstance(messages, Sequence):
+        raise ArgumentError("weights, messages: must be a matrix, and a list of arrays, one per column of the matrix")
     wanted, count = weights.shape
     if len(messages) != count or not count:
         raise ArgumentError(f"messages: {len(messages)} given; must be {count}, one per column of the weights")
@@ -69,7 +71,7 @@ def combine(weights: NumberArray, messages: Sequence[Any], out: Any = None, *, s
         if not narrow.all() and not is_finite(sums):
             for line, total in zip(narrow, sums, strict=True):  # each from the messages that enter it
                 used = np.flatnonzero(line)
-                _accumulate(line[used], [flat[i] for i in used], total, None)
+                _accumulate(line[used], [flat[i] for i in used.tolist()], total, None)
     return out
 
 

@@ -20,5 +20,6 @@ def cyclic(*, rows: int, load: int, rng: Generator) -> Code:
     """
     checks.whole("rows", rows, least=1, most=10**5)
     checks.whole("load", load, least=1, most=rows)
+    checks.generator("rng", rng)
     support = (np.arange(rows)[None, :] - np.arange(rows)[:, None]) % rows < load
     return code_in_subspace(support, rows - load + 1, rng)

@@ -14,13 +14,14 @@ from typing import Any
 import array_api_compat as api
 import numpy as np
 
+from echelon import checks
 from echelon.arrays import BoolArray, FloatArray, IntArray, NumberArray
 from echelon.codes.base import Code, checked_limit
 from echelon.codes.checking import Checker
 from echelon.codes.combine import combine, inexact
 from echelon.codes.error_estimate import EPSILON, ErrorEstimate, relative
 from echelon.codes.systematic import lost_part_weights
-from echelon.codes.verify import verify
+from echelon.codes.verify import checked_rows, verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
 from echelon.linalg import row_space
 
@@ -129,7 +130,7 @@ class Decoder:
     """
 
     def __init__(self, code: Code, *, limit: float | None = None) -> None:
-        self.code = code
+        self.code = checks.instance("code", code, Code)
         self.limit = code.limit if limit is None else checked_limit(limit)
         self._known: dict[bytes, Weights] = {}
         self._norms = np.linalg.norm(code.matrix, axis=1)
@@ -156,7 +157,7 @@ class Decoder:
     def weights(self, received: Iterable[int]) -> Weights:
         """Return the weights for the distinct rows received; raise `NotDecodable` where they are not enough."""
         here = np.zeros(self.code.rows, dtype=bool)
-        listed = np.asarray(received if isinstance(received, np.ndarray) else list(received))
+        listed = np.asarray(received if isinstance(received, np.ndarray) else checks.items("received", received))
         try:
             # as unsigned numbers, negative ones are out of range like those too large
             here[listed.astype(np.uintp) if listed.dtype.kind in "iu" or not listed.size else [self.code.rows]] = True
@@ -183,7 +184,9 @@ class Decoder:
         >>> Decoder(uncoded(parts=2)).decode([1, 0], [np.ones(2), np.full(2, 3.0)]).value.tolist()
         [[4.0, 4.0]]
         """
-        listed = [int(row) for row in rows]
+        listed = checked_rows(rows)
+        messages = checks.items("messages", messages)
+        checks.flag("verified", verified)
         if len(listed) != len(messages):
             raise ArgumentError(f"messages: {len(messages)} given; must be {len(listed)}, one per row")
         by_row = dict(zip(listed, messages, strict=True))

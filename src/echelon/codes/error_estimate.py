@@ -1,11 +1,13 @@
 """How far a recovered result may be off by rounding: two figures, since parts may cancel."""
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from echelon.codes.combine import largest
+from echelon.errors import ArgumentError
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -45,6 +47,9 @@ def relative(error: float, result: Any, epsilon: float = EPSILON) -> float:
     >>> relative(1.0, np.array([5.0, -3.0])), relative(1.0, np.ones(2)), relative(0.0, np.zeros(2), 0.5)
     (0.25, inf, 0.5)
     """
+    numbers = getattr(getattr(result, "dtype", None), "kind", "f") in "biufc" and hasattr(result, "shape")
+    if not isinstance(error, Real) or not isinstance(epsilon, Real) or not numbers:
+        raise ArgumentError("error, result, epsilon: must be a number, an array and a number")
     known = largest(result) - error  # the true result is at least this large
     if known <= 0:
         return float("inf") if error > 0 else epsilon

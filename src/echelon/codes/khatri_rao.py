@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.random import Generator
 
+from echelon import checks
 from echelon.arrays import IntArray
 from echelon.codes.decoder import Decoder
 from echelon.codes.products import ProductCode, checked_blocks, plain_first
@@ -21,6 +22,9 @@ def khatri_rao(*, x: int, y: int, rows: int, rng: Generator) -> ProductCode:
     >>> khatri_rao(x=2, y=3, rows=8, rng=np.random.default_rng(1)).threshold
     6
     """
+    for name, size in (("x", x), ("y", y)):
+        checks.whole(name, size, least=1)
+    checks.generator("rng", rng)
     checked_blocks(x, 1, y, rows, x * y)
     draws = [_draw(x, y, rows, rng) for _ in range(_DRAWS)]
     sets = [rng.choice(rows, x * y, replace=False) for _ in range(_SETS)]

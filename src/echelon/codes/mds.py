@@ -28,6 +28,7 @@ def mds(*, parts: int, rows: int, rng: Generator, parity: str = "auto") -> Code:
     checks.whole("parts", parts, least=1, most=10**4)
     checks.whole("rows", rows, least=parts, most=2 * 10**4)
     checks.one_of("parity", parity, ["auto", *PARITIES])
+    checks.generator("rng", rng)
     spare = rows - parts
     if not spare:
         return _code(np.empty((0, parts)))

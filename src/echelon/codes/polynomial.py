@@ -27,6 +27,9 @@ def polynomial(*, x: int, y: int, rows: int, rng: Generator, z: int = 1, basis: 
     7
     """
     checks.one_of("basis", basis, POINTS)
+    for name, size in (("x", x), ("y", y), ("z", z)):
+        checks.whole(name, size, least=1)
+    checks.generator("rng", rng)
     threshold = x * y if z == 1 else x * y * z + z - 1
     checked_blocks(x, z, y, rows, threshold)
     if basis == "chebyshev" and z > 1:

@@ -8,6 +8,7 @@ than the largest number of rows that a part is missing from.
 
 import numpy as np
 
+from echelon import checks
 from echelon.arrays import BoolArray, ComplexArray, FloatArray
 from echelon.codes.base import Code
 from echelon.codes.points import strided
@@ -16,7 +17,17 @@ from echelon.errors import ArgumentError
 
 def threshold_of(mask: BoolArray) -> int:
     """Return one more than the largest number of zeros in a column: that many rows always hold every part."""
-    return int((~mask).sum(axis=0).max()) + 1
+    return int((~_checked(mask)).sum(axis=0).max()) + 1
+
+
+def _checked(mask: object) -> BoolArray:
+    try:
+        held = np.asarray(mask, dtype=bool)
+    except (TypeError, ValueError):
+        held = np.empty(0, dtype=bool)
+    if held.ndim != 2 or not held.size or not held.any(axis=0).all() or not held.any(axis=1).all():
+        raise ArgumentError("mask: must have two axes, a part in every row and a row for every part")
+    return held
 
 
 def reed_solomon(mask: BoolArray, *, real: bool = False, stride: int | None = None) -> Code:
@@ -32,9 +43,10 @@ def reed_solomon(mask: BoolArray, *, real: bool = False, stride: int | None = No
     >>> code.threshold, code.matrix.shape
     (2, (3, 3))
     """
-    mask = np.asarray(mask, dtype=bool)
-    if mask.ndim != 2 or not mask.size or not mask.any(axis=0).all() or not mask.any(axis=1).all():
-        raise ArgumentError("mask: must have two axes, a part in every row and a row for every part")
+    mask = _checked(mask)
+    checks.flag("real", real)
+    if stride is not None:
+        checks.whole("stride", stride, least=1)
     rows, parts = mask.shape
     circle = rows + 1 if real else rows
     turns = strided(circle, stride)[:rows] / circle

@@ -31,7 +31,9 @@ def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int 
     >>> subspace(critical=2, rows=3, parts=3, rng=np.random.default_rng(1)).support.sum(axis=1).tolist()
     [2, 2, 2]
     """
+    checks.whole("parts", parts, least=1, most=10**5)
     checks.whole("critical", critical, least=1, most=parts)
+    checks.generator("rng", rng)
     checks.whole("rows", rows, least=critical, most=10**5)
     least = parts - critical + 1
     load = least if load is None else checks.whole("load", load, least=least, most=parts)

@@ -5,6 +5,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from echelon import checks
 from echelon.codes.base import Code
 
 
@@ -52,7 +53,9 @@ class CountTracker(_Seen):
 
     def __init__(self, *, rows: int, threshold: int, alone: Iterable[int] = ()) -> None:
         super().__init__()
-        self._rows, self._threshold, self._alone = range(rows), threshold, frozenset(alone)
+        checks.whole("rows", rows, least=0)
+        checks.whole("threshold", threshold, least=0)
+        self._rows, self._threshold, self._alone = range(rows), threshold, frozenset(checks.items("alone", alone))
         self._enough = False
 
     def add(self, row: int) -> bool:
@@ -71,7 +74,8 @@ class SpanTracker(_Seen):
 
     def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
         super().__init__()
-        self._code, self._tolerance = code, tolerance
+        checks.instance("code", code, Code)
+        self._code, self._tolerance = code, checks.number("tolerance", tolerance, least=0)
         self._basis = np.empty((0, code.matrix.shape[1]), dtype=code.matrix.dtype)
         self._size = float(np.linalg.norm(code.matrix, axis=1).max())
         self._outside = code.target.astype(np.result_type(code.matrix, code.target))
@@ -100,6 +104,6 @@ class SpanTracker(_Seen):
 
 def tracker(code: Code) -> Tracker:
     """Return the cheapest tracker that is right for a code."""
-    if code.counting:
+    if checks.instance("code", code, Code).counting:
         return CountTracker(rows=code.rows, threshold=code.threshold)
     return SpanTracker(code)

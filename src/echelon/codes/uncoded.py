@@ -13,6 +13,7 @@ def uncoded(*, parts: int, stacked: bool = False) -> Code:
     (4, (4, 4))
     """
     checks.whole("parts", parts, least=1, most=10**5)
+    checks.flag("stacked", stacked)
     unit = np.eye(parts)
     if stacked:
         return Code(matrix=unit, target=unit, threshold=parts, counting=True, precoded=True, systematic=parts)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ def verify(
     if tolerance is not None:
         checks.number("tolerance", tolerance, least=0, size=math.inf)
     checks.number("terms", terms, least=0, size=math.inf)
-    listed = [int(row) for row in rows]
+    checks.instance("code", code, Code)
+    listed, messages = checked_rows(rows), checks.items("messages", messages)
     if len(listed) != len(messages) or len(set(listed)) != len(listed) or not set(listed) <= set(range(code.rows)):
         raise ArgumentError(
             f"rows: {len(listed)} given; must be distinct rows from 0 to {code.rows - 1}, one for each of "
@@ -91,6 +93,14 @@ def verify(
             return Verdict(False, (), False, len(cancel))
         wrong += held[some[found]].tolist()
     return Verdict(not wrong, tuple(sorted(wrong)), True, len(cancel))
+
+
+def checked_rows(rows: object) -> list[int]:
+    """Return rows by their numbers, whether they exist or not."""
+    listed = checks.items("rows", rows)
+    if not all(isinstance(row, Integral) for row in listed):
+        raise ArgumentError(f"rows: {checks.shown(rows)} is not allowed; must be numbers of rows")
+    return [int(row) for row in listed]
 
 
 def _corrupt(matrix: NumberArray, probes: NumberArray, tolerance: float, terms: float) -> list[int] | None:

@@ -69,6 +69,7 @@ def fit(law: str, mean: float, std: float, /, **parameters: Any) -> Delay:
 def task_laws(profile: Profile) -> list[Delay]:
     """Return the law of each worker of a profile."""
     laws = []
+    checks.instance("profile", profile, Profile)
     columns = zip(profile.workers, profile.speeds.mean, profile.speeds.std, strict=True)
     for i, (worker, mean, std) in enumerate(columns):
         try:
@@ -83,7 +84,7 @@ def arrival_law(arrivals: Arrivals) -> Delay:
 
     Poisson arrivals come out as the exponential law, a second moment of mean squared as constant gaps.
     """
-    if arrivals.times:
+    if checks.instance("arrivals", arrivals, Arrivals).times:
         return Trace(times=arrivals.times)
     if arrivals.poisson_process:
         return Exponential(rate=arrivals.rate)
@@ -95,7 +96,9 @@ def arrival_law(arrivals: Arrivals) -> Delay:
 def per_worker(laws: Delay | Sequence[Delay], workers: int, name: str = "laws") -> list[Delay]:
     """Return one law per worker; a single law stands for all of them."""
     if not isinstance(laws, Delay | Sequence):
-        raise ArgumentError(f"{name}: {laws!r} is not allowed; must be a Delay, or {workers} of them, one per worker")
+        raise ArgumentError(
+            f"{name}: {checks.shown(laws)} is not allowed; must be a Delay, or {workers} of them, one per worker"
+        )
     listed = [laws] * workers if isinstance(laws, Delay) else list(laws)
     if len(listed) != workers or not all(isinstance(law, Delay) for law in listed):
         raise ArgumentError(f"{name}: {len(listed)} given; must be one Delay, or {workers} of them, one per worker")

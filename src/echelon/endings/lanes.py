@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from echelon import checks
 from echelon.endings.base import TIES, Ending, EndRule, Lane, Row
+from echelon.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +25,14 @@ class LaneEnding(Ending):
 
     def __post_init__(self) -> None:
         checks.number("tolerance", self.tolerance, least=0)
-        for lanes, most in self.limits:
-            checks.whole("limits", most, least=0)
-            for lane in lanes:
+        for limit in checks.items("limits", self.limits):
+            pair = checks.items("limits", limit)
+            if len(pair) != 2:
+                raise ArgumentError(
+                    f"limits: {checks.shown(limit)} is not allowed; must be lanes, and how many of them"
+                )
+            checks.whole("limits", pair[1], least=0)
+            for lane in checks.items("limits", pair[0]):
                 checks.whole("limits", lane, least=0)
 
     def check(self, *, slots: int, lanes: int) -> None:

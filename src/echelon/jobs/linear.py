@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from echelon import checks
 from echelon.arrays import NumberArray
-from echelon.codes import Code, mds
+from echelon.codes import Code, mds, uncoded
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.own_code import OwnCode, made_code
@@ -87,7 +87,7 @@ class LinearJob(IterativeJob):
 
     def plain_code(self) -> Code:
         """Return the blocks themselves."""
-        return mds(parts=self.parts, rows=self.parts, rng=np.random.default_rng(0))
+        return uncoded(parts=self.parts, stacked=True)
 
     def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""

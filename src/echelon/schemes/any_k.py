@@ -20,8 +20,10 @@ def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:
     >>> plan.tasks, plan.slots[0].threshold
     (3, 2)
     """
-    sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(counts)]
+    listed = checks.items("counts", counts)
+    sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(listed)]
     rows = sum(sizes)
+    checks.whole("critical", critical, least=1)
     if not critical <= rows <= MOST_ROWS:
         raise ArgumentError(f"counts: they sum to {rows}; must reach critical, {critical}, and be at most {MOST_ROWS}")
     ends = accumulate(sizes)

@@ -35,6 +35,7 @@ def backups(*, workers: int, parts: int, copies: int | None = None, code: Code |
                 if before_last < len(share):
                     helper = owner + 1 + (before_last + copy) % (workers - 1)
                     lanes[helper % workers].append(share[-1 - before_last])
-    code, chunks = uncoded(parts=parts, stacked=True) if code is None else code, [range(parts)]
+    code = uncoded(parts=parts, stacked=True) if code is None else checks.instance("code", code, Code)
+    chunks = [range(parts)]
     checks.whole("parts", parts, least=code.rows, most=code.rows)
     return CodedPlan([code], [lane_tasks([code], chunks, [(0, row) for row in lane]) for lane in lanes], chunks)

@@ -76,12 +76,18 @@ def _counts(workers: int, sizes: Sequence[int] | IntArray | None, levels: Sequen
     if (sizes is None) == (levels is None):
         raise ArgumentError("sizes, levels: give one of them, not both")
     if sizes is not None:
-        counts = np.array([checks.whole(f"sizes[{n}]", size, least=0) for n, size in enumerate(sizes)], dtype=np.int64)
+        counts = np.array(
+            [checks.whole(f"sizes[{n}]", size, least=0) for n, size in enumerate(checks.items("sizes", sizes))],
+            dtype=np.int64,
+        )
         if len(counts) != workers or not counts.any():
             raise ArgumentError(f"sizes: {len(counts)} given; must be {workers}, one per level, and not all 0")
         return counts
     assert levels is not None
-    listed = [checks.whole(f"levels[{i}]", level, least=0, most=workers - 1) for i, level in enumerate(levels)]
+    listed = [
+        checks.whole(f"levels[{i}]", level, least=0, most=workers - 1)
+        for i, level in enumerate(checks.items("levels", levels))
+    ]
     if not listed or sorted(listed) != listed:
         raise ArgumentError("levels: must have at least one coordinate, and must not fall from one to the next")
     return np.bincount(listed, minlength=workers)
@@ -91,7 +97,7 @@ def _shares(costs: Sequence[float] | FloatArray | None, coordinates: int) -> Flo
     """Return what share of a chunk's gradient each coordinate costs."""
     if costs is None:
         return np.full(coordinates, 1 / coordinates)
-    values = np.asarray(costs, dtype=np.float64)
+    values = checks.floats("costs", costs)
     if values.shape != (coordinates,) or not np.isfinite(values).all() or not (values > 0).all():
         raise ArgumentError(f"costs: must be {coordinates} finite numbers > 0, one per coordinate")
     return values / float(values.sum())

@@ -38,11 +38,13 @@ class CodedPlan(Plan):
         ending: Ending | None = None,
         pool: Pool | None = None,
     ) -> None:
+        codes = [checks.instance("codes", code, Code) for code in checks.items("codes", codes)]
         slots = {code: _slot(code) for code in codes}
         super().__init__([slots[code] for code in codes], lanes, ending=ending, pool=pool)
         if chunks is None:
             ends = np.cumsum([code.parts for code in codes]).tolist()
             chunks = [range(end - code.parts, end) for code, end in zip(codes, ends, strict=True)]
+        chunks = [checks.items("chunks", some) for some in checks.items("chunks", chunks)]
         if [len(some) for some in chunks] != [code.parts for code in codes]:
             raise ArgumentError("chunks: must name one chunk for every part of every slot's code")
         for chunk in (chunk for some in chunks for chunk in some):

@@ -26,7 +26,9 @@ def coded_rows(code: Code, counts: Sequence[int] | IntArray) -> CodedPlan:
     >>> [[task.cost for task in lane] for lane in coded_rows(code, [3, 2]).lanes]
     [[3.0, 1.0, 1.0], [3.0, 1.0]]
     """
-    sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(counts)]
+    checks.instance("code", code, Code)
+    listed = checks.items("counts", counts)
+    sizes = [checks.whole(f"counts[{p}]", count, least=0) for p, count in enumerate(listed)]
     if sum(sizes) != code.rows:
         raise ArgumentError(f"counts: they sum to {sum(sizes)}; must be {code.rows}, the rows of the code")
     chunks = [range(code.parts)]

@@ -52,7 +52,7 @@ def multi_message(
     size = cluster_size(workers, load, clusters)
     if (order is None) == (orders is None):
         raise ArgumentError("order, orders: give one of them, not both")
-    if hybrid and load != size:
+    if checks.flag("hybrid", hybrid) and load != size:
         raise ArgumentError(
             f"hybrid: not allowed with load {load}; a worker must hold all {size} chunks of its cluster to send the sum"
         )

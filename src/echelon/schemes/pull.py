@@ -48,7 +48,7 @@ def pull(
     checks.whole("ahead", ahead, least=0)
     checks.whole("copies", copies, least=1, most=workers)
     checks.whole("copies: tasks in all", parts * copies, least=1, most=_MOST_TASKS)
-    code = uncoded(parts=parts) if code is None else code
+    code = uncoded(parts=parts) if code is None else checks.instance("code", code, Code)
     checks.whole("parts", parts, least=code.rows, most=code.rows)
     sizes = _shares(workers, parts, batch, shares)
     lanes = [range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
@@ -63,7 +63,7 @@ def pull(
 def _shares(workers: int, parts: int, batch: int, shares: Sequence[int] | IntArray | None) -> list[int]:
     if shares is None:
         return [min(batch, max(0, parts - p * batch)) for p in range(workers)]
-    sizes = [checks.whole(f"shares[{p}]", share, least=0) for p, share in enumerate(shares)]
+    sizes = [checks.whole(f"shares[{p}]", share, least=0) for p, share in enumerate(checks.items("shares", shares))]
     if len(sizes) != workers or sum(sizes) > parts:
         raise ArgumentError(
             f"shares: {sizes} is not allowed; must be one per worker, {workers} of them, and {parts} at most in all"

@@ -60,6 +60,7 @@ class Sequential:
         checks.number("tolerance", self.tolerance, least=0)
         checks.one_of("waiting", self.waiting, WAITING)
         checks.whole("seed", self.seed, least=0)
+        checks.instance("basis", self.basis, str)
         if not self.basis:
             object.__setattr__(self, "basis", "khatri_rao" if self.z == 1 else "roots")
         checks.one_of("basis", self.basis, BASES)
@@ -237,6 +238,9 @@ def uncoded_products(workers: int, *, x: int | None = None, y: int | None = None
     checks.whole("workers", workers, least=1, most=10**4)
     if x is None and y is None:
         x, y = near_square(workers)
+    for name, size in (("x", x), ("y", y)):
+        if size is not None:
+            checks.whole(name, size, least=1)
     if x is None or y is None or x * y != workers:
         raise ArgumentError(f"x, y: {x} by {y} is not allowed; x y must be the number of workers, {workers}")
     return Sequential(workers=workers, x=x, y=y, spread=workers)

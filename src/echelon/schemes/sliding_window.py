@@ -24,6 +24,7 @@ def sliding_window(profile: Profile, rule: str = "theorem2") -> CodedPlan:
     >>> [[task.cost for task in lane] for lane in plan.lanes]
     [[3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 1.0]]
     """
+    checks.instance("profile", profile, Profile)
     rows, critical = profile.workload.tasks, profile.workload.critical
     if rows > MOST_WORKERS:
         raise ArgumentError(f"profile: {rows} rows are not allowed; must be at most {MOST_WORKERS}")

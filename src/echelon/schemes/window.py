@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from echelon import checks
 from echelon.arrays import BoolArray
 from echelon.endings import WAITING, LaneEnding
 from echelon.errors import ArgumentError
@@ -64,7 +65,7 @@ class Window:
     """
 
     def __init__(self, scheme: Sequential) -> None:
-        self.scheme = scheme
+        self.scheme = checks.instance("scheme", scheme, Sequential)
         self.history: BoolArray = np.zeros((0, scheme.workers), dtype=bool)  # stragglers of the last rounds
         self._open: list[_Open] = []  # the newest first
         self._plan: RoundPlan | None = None

@@ -55,9 +55,11 @@ def code_grid(criticals: Iterable[int], redundancies: Iterable[float]) -> list[C
     >>> code_grid([2], [1.0, 1.5, 1.6])
     [CodeShape(critical=2, tasks=2), CodeShape(critical=2, tasks=3)]
     """
-    omegas = [checks.number("redundancy", omega, least=1) for omega in redundancies]
+    omegas = [checks.number("redundancy", omega, least=1) for omega in checks.items("redundancies", redundancies)]
     shapes = dict.fromkeys(
-        (checks.whole("critical", k, least=1), round(k * omega)) for k in criticals for omega in omegas
+        (checks.whole("critical", k, least=1), round(k * omega))
+        for k in checks.items("criticals", criticals)
+        for omega in omegas
     )
     return [CodeShape(critical=k, tasks=n) for k, n in shapes]
 
@@ -78,6 +80,7 @@ def recode(profile: Profile, code: CodeShape, cost: CostModel = fixed_work) -> P
 
     Task times scale with the work of a task, both moments alike (stream, Assumption 1); links stay.
     """
+    checks.instance("profile", profile, Profile)
     factor = cost(code.critical, code.tasks) / cost(profile.workload.critical, profile.workload.tasks)
     speeds = profile.speeds
     scaled = Speeds(speeds.mean * factor, speeds.std * factor, speeds.link)
@@ -115,6 +118,9 @@ def best_code(
     Each trial's `PredictedJobs` says whether its delay is exact.
     """
     grid = _some(grid)
+    checks.flag("purge", purge)
+    if progress is not None:
+        checks.function("progress", progress)
     trials = []
     for i, code in enumerate(grid):
         coded = recode(profile, code, cost)
@@ -133,9 +139,10 @@ def _by_delay(trial: Trial) -> tuple[float, float]:
 
 
 def _some(grid: Sequence[CodeShape]) -> list[CodeShape]:
-    if not grid:
+    listed = [checks.instance("grid", shape, CodeShape) for shape in checks.items("grid", grid)]
+    if not listed:
         raise ArgumentError("grid: empty is not allowed; must hold at least one code")
-    return list(grid)
+    return listed
 
 
 def default_grid(profile: Profile) -> list[CodeShape]:

@@ -132,6 +132,8 @@ def optimise_multi_message(
         # where rows are only counted, messages are as well those that come too late to be needed
         return None if true else (1.0, found.load)
 
+    if progress is not None:
+        checks.function("progress", progress)
     found = halve(designs, STAGES, score, order, seed=seed, kind=lambda design: design.spans, progress=progress)
     for i, (design, _) in enumerate(found.finalists):
         ((fresh, _),) = score([design], FRESH, found.fresh + i)

@@ -10,7 +10,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
-from echelon.delays import Delay, task_laws
+from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError, NoClosedForm
 from echelon.profile import Profile
 from echelon.splits import SPLITS, Split
@@ -83,7 +83,8 @@ def split_rows(
     [4, 2]
     """
     checks.one_of("split", rule, RULES)
-    job = profile.workload
+    job = checks.instance("profile", profile, Profile).workload
+    checks.flag("purge", purge)
     tasks = job.tasks if tasks is None else checks.whole("tasks", tasks, least=1)
     if tasks < job.critical:
         raise ArgumentError(f"tasks: {tasks} is not allowed; must be at least critical, {job.critical}")
@@ -91,7 +92,7 @@ def split_rows(
         return SPLITS[rule](profile.speeds, tasks, job.gamma, first=first)
     if first != 1:
         raise ArgumentError(f"split: 'best' is not allowed with first {first!r}; use theorem2 for such lanes")
-    laws = task_laws(profile) if laws is None else laws
+    laws = task_laws(profile) if laws is None else per_worker(laws, len(profile.workers))
     if not all(law.closed for law in laws):
         raise NoClosedForm("split: 'best' needs task laws with a closed form; use theorem2 for these workers")
     return _best(profile, laws, SPLITS["theorem2"](profile.speeds, tasks, job.gamma), purge)

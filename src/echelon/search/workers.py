@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from echelon import checks
 from echelon.delays import task_laws
 from echelon.errors import ArgumentError
 from echelon.prediction import PredictedJobs, predict_jobs
@@ -46,8 +47,10 @@ def add_until_stable(
     >>> add_until_stable(slow, [Worker("far", mean=1, std=1, link=99), Worker("near", mean=1, std=1)]).added
     ('near',)
     """
-    waiting = list(pool)
-    for name, times in Counter([*profile.names, *(worker.name for worker in pool)]).items():
+    checks.instance("profile", profile, Profile)
+    waiting = [checks.instance("pool", worker, Worker) for worker in checks.items("pool", pool)]
+    checks.flag("purge", purge)
+    for name, times in Counter([*profile.names, *(worker.name for worker in waiting)]).items():
         if times > 1:
             raise ArgumentError(f"pool: {name!r} names {times} workers of the profile and the pool; names must differ")
     added: list[str] = []

@@ -115,7 +115,7 @@ def simulate_chain(
         assert law is not None
         laws = per_worker(law, scheme.workers, "law")
         times = Draws(laws, runs, rounds, _most_parts(scheme, costs), seed)
-    late = np.zeros(scheme.workers) if links is None else np.asarray(links, dtype=np.float64)
+    late = np.zeros(scheme.workers) if links is None else checks.floats("links", links)
     if late.shape != (scheme.workers,) or not np.isfinite(late).all() or (late < 0).any():
         raise ArgumentError(f"links: must be {scheme.workers} finite numbers >= 0, one per worker")
     return _run(scheme, costs, times, late, runs)
@@ -124,7 +124,7 @@ def simulate_chain(
 def _costs(products: int | None, loads: Sequence[float] | FloatArray | None) -> FloatArray:
     if loads is None:
         return np.ones(checks.whole("products", products, least=1))
-    values = np.asarray(loads, dtype=np.float64)
+    values = checks.floats("loads", loads)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
         raise ArgumentError("loads: must be a row of finite numbers > 0, one per product")
     if products not in (None, len(values)):

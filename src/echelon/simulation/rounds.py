@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
+from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.can import PLAIN, Can, Rules
 from echelon.delays import Delay, per_worker
@@ -25,10 +26,7 @@ from echelon.simulation.slots import Slots
 
 def checked_links(links: Any, workers: int) -> FloatArray:
     """Return link delays as an array, one per lane."""
-    try:
-        values = np.asarray(links, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"links: {links!r} is not allowed; must be numbers, one per lane") from None
+    values = checks.floats("links", links)
     if values.shape != (workers,):
         raise ArgumentError(f"links: shape {values.shape} is not allowed; must be ({workers},), one per lane")
     if not (np.isfinite(values).all() and (values >= 0).all()):

@@ -96,7 +96,12 @@ def simulate_jobs(
     of one slot, whose rows are all different, cost the same and are handed out one by one where there is a pool.
     `progress` is called with (rounds done, rounds in all).
     """
-    laws = task_laws(profile) if laws is None else laws
+    checks.instance("plan", plan, Plan)
+    laws = task_laws(checks.instance("profile", profile, Profile)) if laws is None else laws
+    checks.flag("purge", purge)
+    checks.flag("overlap", overlap)
+    if progress is not None:
+        checks.function("progress", progress)
     costs = profile.costs
     sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge, beside=costs.message, more=costs.round)
     if overlap and not purge:

@@ -74,7 +74,9 @@ def simulate_rounds(
     31.0
     """
     rounds = checks.whole("rounds", rounds, least=2, most=_MOST_ROUNDS)
-    chosen = per_worker(laws, len(plan.lanes))
+    chosen = per_worker(laws, len(checks.instance("plan", plan, Plan).lanes))
+    if progress is not None:
+        checks.function("progress", progress)
     sampler = RoundSampler(plan, chosen, np.zeros(len(plan.lanes)) if links is None else links)
     _, rng = generators(seed)
     independent = all(law.independent_rounds for law, lane in zip(chosen, plan.lanes, strict=True) if lane)

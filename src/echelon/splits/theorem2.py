@@ -29,6 +29,7 @@ def theorem2(speeds: Speeds, tasks: int, gamma: float = 1.0, *, first: float = 1
     """
     checks.whole("tasks", tasks, least=1)
     checks.number("gamma", gamma, least=0)
+    checks.instance("speeds", speeds, Speeds)
     c, m, sigma = speeds.link, speeds.mean, speeds.std
     a = c + gamma * c**2
     b = m + 2 * gamma * c * m + gamma * sigma**2

@@ -16,5 +16,6 @@ def uniform(speeds: Speeds, tasks: int, gamma: float = 1.0, *, first: float = 1.
     checks.whole("tasks", tasks, least=1)
     checks.number("gamma", gamma, least=0)
     checks.number("first", first, least=1)
+    checks.instance("speeds", speeds, Speeds)
     real = np.full(len(speeds), tasks / len(speeds))
     return Split(largest_remainder(real, tasks), real)

@@ -124,6 +124,10 @@ class Stream(Closing):
             if path is not None and not isinstance(path, str | Path):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
         check_apart(journal, record)
+        checks.flag("adapt", adapt)
+        if progress is not None:
+            checks.flag("progress", progress)
+        observers = checks.items("observers", observers)
         for observer in observers:
             if not isinstance(observer, Observer):
                 raise ArgumentError(f"observers: {observer!r} is not allowed; must be an Observer")

@@ -13,7 +13,15 @@ def service_moments(mean: float, second: float, iterations: int) -> tuple[float,
     (3.0, 12.0)
     """
     checks.whole("iterations", iterations, least=1)
+    _checked_moments(mean, second)
     return iterations * mean, iterations * second + iterations * (iterations - 1) * mean**2
+
+
+def _checked_moments(mean: float, second: float) -> None:
+    """Refuse what is no pair of moments; either may be infinite."""
+    for name, value in (("mean", mean), ("second", second)):
+        if not isinstance(value, float) or value != float("inf"):
+            checks.number(name, value, least=0, size=1e300)
 
 
 def pollaczek_khinchine(rate: float, mean: float, second: float) -> float:
@@ -23,6 +31,7 @@ def pollaczek_khinchine(rate: float, mean: float, second: float) -> float:
     2.0
     """
     checks.number("rate", rate, above=0)
+    _checked_moments(mean, second)
     if rate * mean >= 1:
         return float("inf")
     return mean + rate * second / (2 * (1 - rate * mean))
@@ -37,6 +46,9 @@ def kingman(gap_mean: float, gap_second: float, mean: float, second: float) -> f
     2.0
     """
     checks.number("gap_mean", gap_mean, above=0)
+    _checked_moments(mean, second)
+    _checked_moments(gap_mean, gap_second)
+    checks.number("mean", mean, above=0)
     load = mean / gap_mean
     if load >= 1:
         return float("inf")
@@ -63,7 +75,7 @@ def queue_delay(arrivals: Arrivals, service_mean: float, service_second: float) 
     >>> queue_delay(Arrivals.poisson(0.5), 1.0, 2.0)
     QueueDelay(mean=2.0, stable=True, formula='Pollaczek-Khinchine', exact=True)
     """
-    if arrivals.poisson_process:
+    if checks.instance("arrivals", arrivals, Arrivals).poisson_process:
         mean, formula = pollaczek_khinchine(arrivals.rate, service_mean, service_second), "Pollaczek-Khinchine"
     else:
         mean, formula = kingman(arrivals.mean, arrivals.second, service_mean, service_second), "Kingman"
