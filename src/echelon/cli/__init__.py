@@ -12,6 +12,10 @@ from echelon.errors import EchelonError
 
 # what each command is for, its docstring's first line, and an example
 COMMANDS = {
+    "demo": (
+        "Let five unequal workers train a model, by an equal split and by ours; measure, and compare with predictions.",
+        "echelon demo --out demo --jobs 5",
+    ),
     "plan": (
         "Split the rows of an iteration over the workers and predict the delay of a job.",
         "echelon plan examples/example2.toml",
