@@ -8,7 +8,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import echelon
-from echelon.errors import EchelonError
+from echelon.checks import brief
+from echelon.errors import ArgumentError, EchelonError
 
 # what each command is for, its docstring's first line, and an example
 COMMANDS = {
@@ -117,5 +118,6 @@ def main() -> None:
     try:
         app()
     except (EchelonError, ModuleNotFoundError, OSError) as error:
-        print(f"echelon: {error}", file=sys.stderr)
+        said = brief(str(error), 1000) if isinstance(error, ArgumentError) else error
+        print(f"echelon: {said}", file=sys.stderr)
         sys.exit(2)

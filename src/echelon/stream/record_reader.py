@@ -45,11 +45,9 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
-            if number == len(lines) > 1:
+            if number == len(lines):
                 return
-            raise ArgumentError(
-                f"{path}: line {number} is not an entry of a record; must be one line of JSON"
-            ) from None
+            raise ArgumentError(f"{path}: line {number} is not an entry of a record; must be JSON") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
             raise ArgumentError(f"{path}: line {number} is not an entry of a record; must be an object with a kind")
         yield number, entry
@@ -166,7 +164,7 @@ def _field(entry: dict[str, Any], name: str) -> Any:
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ArgumentError(f"{name}: {value!r} is not allowed; must be a text")
-    return value
+    return value.encode("utf-8", "replace").decode()  # half a character, which JSON can spell, can't be printed
 
 
 def _listed(name: str, value: object) -> list[Any]:
