@@ -265,7 +265,7 @@ def main() -> None:
             slowest, largest = max(slowest, seconds), max(largest, gigabytes)
             if wrong:
                 bad += 1
-                print(f"seed {seed}: {wrong}\n")
+                print(f"seed {seed}: {wrong}\n", flush=True)
                 if arguments.keep is not None:
                     arguments.keep.mkdir(parents=True, exist_ok=True)
                     (arguments.keep / f"{seed}.{case.kind}").write_bytes(case.data)

@@ -100,13 +100,3 @@ def one_of(name: str, value: str, choices: Collection[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ArgumentError(f"{name}: {value!r} is not allowed; must be one of {', '.join(choices)}")
     return value
-
-
-def brief(text: str, most: int = 400) -> str:
-    """Return a text without its middle where it is long: values in errors may come from damaged files.
-
-    >>> brief("x: " + 100 * "9" + " is not allowed", most=30)
-    'x: 999999999999 …  is not allowed'
-    """
-    kept = most // 2
-    return text if len(text) <= most else f"{text[:kept]} … {text[-kept:]}"

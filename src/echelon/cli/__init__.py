@@ -8,8 +8,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import echelon
-from echelon.checks import brief
 from echelon.errors import ArgumentError, EchelonError
+
+_LONGEST = 1000  # characters of an error
 
 # what each command is for, its docstring's first line, and an example
 COMMANDS = {
@@ -113,11 +114,16 @@ def _root(
     pass
 
 
+def _brief(error: ArgumentError) -> str:
+    """Return what an error says, without its middle where it is long: it may show a value out of a damaged file."""
+    said = str(error)
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST // 2]} … {said[-_LONGEST // 2 :]}"
+
+
 def main() -> None:
     """Run the command line; a wrong file or argument is one line on standard error and exit code 2."""
     try:
         app()
     except (EchelonError, ModuleNotFoundError, OSError) as error:
-        said = brief(str(error), 1000) if isinstance(error, ArgumentError) else error
-        print(f"echelon: {said}", file=sys.stderr)
+        print(f"echelon: {_brief(error) if isinstance(error, ArgumentError) else error}", file=sys.stderr)
         sys.exit(2)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 # a pipe has no width of its own; 80 columns would fold tables that a file can hold
 out = Console(width=None if sys.stdout.isatty() else 140)
@@ -43,7 +44,7 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
     """Print a table whose first column is text and whose others are numbers, or texts as well."""
-    table = Table(title=escape(title), title_justify="left", title_style="bold", header_style="bold")
+    table = Table(title=Text(title), title_justify="left", title_style="bold", header_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i and numbers else "left")
     for row in rows:

@@ -30,7 +30,7 @@ def read_record(path: str | Path) -> Record:
             else:
                 _take_in(record, entry)
         except ArgumentError as error:
-            raise ArgumentError(f"{path}: line {number}: {checks.brief(str(error))}") from None
+            raise ArgumentError(f"{path}: line {number}: {error}") from None
     if record is None:
         raise ArgumentError(f"{path}: {_NO_RUN}")
     return record
