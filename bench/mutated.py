@@ -63,12 +63,12 @@ bandwidth = 1e9
 """
 
 
-def profiles() -> list[str]:
+def profiles() -> list[bytes]:
     """Return good profiles: the paper's five workers, and one with other laws, costs and recorded arrivals."""
-    return [(Path(__file__).parents[1] / "examples" / "example2.toml").read_text(encoding="utf-8"), PROFILE]
+    return [(Path(__file__).parents[1] / "examples" / "example2.toml").read_bytes(), PROFILE.encode()]
 
 
-def records(folder: Path) -> list[str]:
+def records(folder: Path) -> list[bytes]:
     """Return good records: of a stream that loses a worker, of a plan with several slots, of jobs begun ahead."""
     crash = Faults(np.random.default_rng(1), incidents=(Crash(time=2.0, place=1, notice=0.1, restart=0.5),))
     several = ec.schemes.multi_message(workers=4, load=2, clusters=2, order=1)
@@ -77,7 +77,7 @@ def records(folder: Path) -> list[str]:
         _record(folder / "slots.run", ec.clusters.VirtualCluster(4), several),
         _record(folder / "ahead.run", ec.clusters.VirtualCluster(3), None, overlap=True),
     ]
-    return [path.read_text(encoding="utf-8") for path in made]
+    return [path.read_bytes() for path in made]
 
 
 def _record(path: Path, cluster: ec.clusters.Cluster, plan: ec.Plan | None, *, overlap: bool = False) -> Path:
@@ -93,9 +93,8 @@ def _record(path: Path, cluster: ec.clusters.Cluster, plan: ec.Plan | None, *, o
     return path
 
 
-def mutated(text: str, rng: np.random.Generator) -> bytes:
+def mutated(data: bytes, rng: np.random.Generator) -> bytes:
     """Return a damaged version of a file."""
-    data = text.encode()
     for _ in range(int(rng.choice([1, 1, 2, 3]))):
         data = CHANGES[rng.integers(len(CHANGES))](data, rng)
     return data
@@ -176,12 +175,12 @@ class Case:
     command: int
 
     @classmethod
-    def drawn(cls, seed: int, good: dict[str, list[str]]) -> "Case":
+    def drawn(cls, seed: int, good: dict[str, list[bytes]]) -> "Case":
         """Return the case of a seed."""
         rng = np.random.default_rng(seed)
         kind = list(good)[rng.integers(len(good))]
-        text = good[kind][rng.integers(len(good[kind]))]
-        return cls(seed, kind, mutated(text, rng), int(rng.integers(3)))
+        whole = good[kind][rng.integers(len(good[kind]))]
+        return cls(seed, kind, mutated(whole, rng), int(rng.integers(3)))
 
     def run(self, folder: Path) -> str:
         """Return what is wrong with how the command ended, in words; nothing where it succeeded or said one line."""
@@ -249,13 +248,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         good = {"profile": profiles(), "record": records(folder)}
-        for kind, texts in good.items():  # the good ones load what the others need, before any child is forked
-            for text in texts:
-                for command in range(3):
-                    path = folder / f"good.{kind}"
-                    path.write_text(text, encoding="utf-8")
-                    code, wrong = outcome(commands(kind, path)[command])
-                    assert code == 0, f"{kind}: {text}\n{wrong}"
+        for kind, files in good.items():  # the good ones load what the others need, before any child is forked
+            for data in files:
+                path = folder / f"good.{kind}"
+                path.write_bytes(data)
+                for command in commands(kind, path):
+                    code, wrong = outcome(command)
+                    assert code == 0, f"{kind}: {data!r}\n{wrong}"
         kinds: Counter[str] = Counter()
         bad, slowest, largest = 0, 0.0, 0.0
         for seed in range(arguments.first, arguments.first + arguments.count):
