@@ -17,6 +17,7 @@ from echelon.prediction import predict_jobs
 from echelon.profile import Arrivals, Profile
 from echelon.schemes import any_k
 from echelon.search.splits import split_rows
+from echelon.seeds import generators
 from echelon.simulation import RoundSampler
 from echelon.simulation.simulated_jobs import departures
 from echelon.stream import Stream, read_record
@@ -45,7 +46,8 @@ def demo(
     paper = example2()
     rate = paper.workload.arrivals.rate * paper.workload.iterations / demo_job.STEPS
     profile = paper.with_workload(iterations=demo_job.STEPS, arrivals=Arrivals.poisson(rate)).scaled(scale)
-    arrivals = np.cumsum(np.random.default_rng(1).exponential(profile.workload.arrivals.mean, jobs))
+    chance, services = generators(1)
+    arrivals = np.cumsum(chance.exponential(profile.workload.arrivals.mean, jobs))
     out.print(
         f"{len(profile.workers)} worker processes, {profile.workload.tasks} coded tasks per iteration of which any "
         f"{profile.workload.critical} are enough; {jobs} jobs of {demo_job.STEPS} iterations, one about every "
@@ -69,7 +71,7 @@ def demo(
                 f"{1e3 * np.mean(rounds):.1f}",
                 f"{1e3 * predict_jobs(plan, profile).iteration_mean:.1f}",
                 f"{np.mean(delays):.2f}",
-                f"{_delay_for(plan, profile, arrivals):.2f}",
+                f"{_delay_for(plan, profile, arrivals, services):.2f}",
             ]
         )
         plots.draw_timeline(axis, record_timeline(record), profile.names, f"{rule} split, as measured")
@@ -104,9 +106,10 @@ def _run(profile: Profile, rule: str, arrivals: FloatArray, path: Path) -> list[
         return [done.result for done in stream.deliveries()]
 
 
-def _delay_for(plan: Plan, profile: Profile, arrivals: FloatArray, streams: int = 2000) -> float:
+def _delay_for(
+    plan: Plan, profile: Profile, arrivals: FloatArray, rng: np.random.Generator, streams: int = 2000
+) -> float:
     """Return the mean delay of jobs that arrive at these times, over many simulated streams."""
-    rng = np.random.default_rng(2)
     sampler = RoundSampler(plan, task_laws(profile), profile.speeds.link)
     jobs, iterations = len(arrivals), profile.workload.iterations
     seen, _ = sampler.draw(sampler.begin(streams, rng), streams, jobs * iterations, rng)

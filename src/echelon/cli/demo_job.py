@@ -10,6 +10,7 @@ import numpy as np
 
 from echelon.arrays import FloatArray, IntArray
 from echelon.jobs import LinearJob
+from echelon.seeds import place_generator
 
 FEATURES, PARTS, STEPS, PENALTY = 500, 50, 10, 0.01
 LEARN, TEST = 1400, 400
@@ -35,7 +36,7 @@ def drawn_digits(count: int, rng: np.random.Generator) -> tuple[FloatArray, IntA
 @cache
 def data() -> tuple[FloatArray, IntArray, FloatArray, IntArray]:
     """Return random features and classes, of the digits to learn from and of those to test on."""
-    rng = np.random.default_rng(1)
+    rng = place_generator(1, 0)
     pictures, labels = drawn_digits(LEARN + TEST, rng)
     waves = rng.standard_normal((pictures.shape[1], FEATURES)) / 3
     features = np.cos(pictures @ waves + rng.uniform(0, 2 * np.pi, FEATURES)) * np.sqrt(2 / FEATURES)
