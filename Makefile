@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/python examples/demo.py --out demo
+	@$(BIN)/echelon demo --out demo
 
 test: $(READY)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --quiet

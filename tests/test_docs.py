@@ -164,3 +164,21 @@ def test_every_law_is_listed_with_its_parameters():
 def test_the_pool_on_the_page_can_be_read():
     profile = profile_toml.parse(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL).group(1))
     assert [law.mean for law in task_laws(profile)] == pytest.approx(profile.speeds.mean.tolist())
+
+
+def test_every_test_that_the_page_on_survival_names_exists():
+    page = (DOCS / "survives.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (?!what happens|---)(.+) \|$", page, re.MULTILINE)
+    assert len(lines) > 30
+    for line in lines:
+        assert re.search(r"`tests/[\w/]+\.py::test_\w+`$", line), line
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE), f"{path}::{name}"
+
+
+def test_what_others_loops_look_like_is_python_at_least():
+    listings = [block.text for block in blocks(DOCS / "guide" / "coming_from.md") if block.kind == "python"]
+    assert len(listings) == 2
+    for text in listings:
+        compile(text, "coming_from.md", "exec")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_LONGEST = 24  # letters of a name beside a picture
+
 
 def figure(rows: int = 1, *, width: float = 7.0, height: float = 3.6) -> "tuple[Figure, list[Axes]]":
     """Return an empty figure with `rows` panels, one above the other."""
@@ -52,10 +54,16 @@ def draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str], title: str
         colour = colours[j % len(colours)]
         axis.plot(arrival, len(names) - 0.1, marker="v", color=colour, clip_on=False, markersize=7)
         axis.plot(left, len(names) - 0.45, marker="x", color=colour, clip_on=False, markersize=6)
-    axis.set_yticks(range(len(names)), list(names)[::-1])
+    axis.set_yticks(range(len(names)), [_label(name) for name in names[::-1]])
     axis.set_ylim(-0.6, len(names) + 0.1)
     axis.set_title(title, loc="left", fontsize=10)
     axis.set_xlabel("time (s); ▾ a job arrives, × it is delivered")
+
+
+def _label(name: str) -> str:
+    """Return a name that leaves room for the picture, and is not taken for a formula."""
+    shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return "".join(letter if letter.isprintable() else "�" for letter in shown).replace("$", r"\$")
 
 
 def share_time(axes: "Sequence[Axes]") -> None:

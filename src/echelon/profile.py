@@ -127,7 +127,7 @@ class Workload:
                 f"redundancy: {self.redundancy!r} is not allowed; must be >= 1, or fewer tasks than the "
                 f"{self.critical} critical ones would be handed out"
             )
-        object.__setattr__(self, "iterations", checks.whole("iterations", self.iterations, least=1))
+        object.__setattr__(self, "iterations", checks.whole("iterations", self.iterations, least=1, most=10**6))
         if self.operations is not None:
             object.__setattr__(self, "operations", checks.number("operations", self.operations, above=0))
         object.__setattr__(self, "gamma", checks.number("gamma", self.gamma, least=0))

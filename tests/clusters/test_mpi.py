@@ -231,7 +231,7 @@ def test_a_program_that_was_not_started_by_mpiexec_says_how_to():
 
 def test_without_mpi4py_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(ClusterError, match=r"pip install 'echelon\[mpi\]'"):
+    with pytest.raises(ClusterError, match=r"pip install 'echelon-compute\[mpi\]'"):
         mpi_link.library()
 
 

@@ -12,7 +12,7 @@ from echelon.errors import ArgumentError, ClusterError, JobFailed
 from echelon.products import MatmulStream
 from echelon.products.chain import ChainJob
 from echelon.schemes import diagonal_interleaved, uncoded_products
-from echelon.stream.record import read_record
+from echelon.stream import read_record
 from tests.products.works import (
     COUNTED,
     LIMIT_S,

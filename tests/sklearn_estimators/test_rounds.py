@@ -207,5 +207,5 @@ def test_workers_do_without_scikit_learn():
 def test_without_scikit_learn_the_error_says_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None; import echelon.sklearn"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    wanted = "ModuleNotFoundError: echelon.sklearn needs scikit-learn; pip install 'echelon[sklearn]'"
+    wanted = "ModuleNotFoundError: echelon.sklearn needs scikit-learn; pip install 'echelon-compute[sklearn]'"
     assert wanted in ended.stderr

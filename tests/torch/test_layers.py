@@ -206,4 +206,4 @@ def test_jobs_that_can_not_run_are_refused(arguments, said):
 def test_without_torch_the_error_says_what_to_install():
     code = "import sys; sys.modules['torch'] = None; import echelon.torch"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "ModuleNotFoundError: echelon.torch needs torch; pip install 'echelon[torch]'" in ended.stderr
+    assert "ModuleNotFoundError: echelon.torch needs torch; pip install 'echelon-compute[torch]'" in ended.stderr

@@ -8,10 +8,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import echelon
-from echelon.errors import EchelonError
+from echelon.errors import ArgumentError, EchelonError
+
+_LONGEST = 1000  # characters of an error
 
 # what each command is for, its docstring's first line, and an example
 COMMANDS = {
+    "demo": (
+        "Let five unequal workers train a model, by an equal split and by ours; measure, and compare with predictions.",
+        "echelon demo --out demo --jobs 5",
+    ),
     "plan": (
         "Split the rows of an iteration over the workers and predict the delay of a job.",
         "echelon plan examples/example2.toml",
@@ -112,10 +118,16 @@ def _root(
     pass
 
 
+def _brief(error: ArgumentError) -> str:
+    """Return what an error says, without its middle where it is long: it may show a value out of a damaged file."""
+    said = str(error)
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST // 2]} … {said[-_LONGEST // 2 :]}"
+
+
 def main() -> None:
     """Run the command line; a wrong file or argument is one line on standard error and exit code 2."""
     try:
         app()
     except (EchelonError, ModuleNotFoundError, OSError) as error:
-        print(f"echelon: {error}", file=sys.stderr)
+        print(f"echelon: {_brief(error) if isinstance(error, ArgumentError) else error}", file=sys.stderr)
         sys.exit(2)

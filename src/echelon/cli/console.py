@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 # a pipe has no width of its own; 80 columns would fold tables that a file can hold
 # no markup, and no emoji codes: names of jobs, workers and files may have brackets and colons
@@ -43,7 +44,7 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
     """Print a table whose first column is text and whose others are numbers, or texts as well."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(title=Text(title), title_justify="left", title_style="bold", header_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i and numbers else "left")
     for row in rows:

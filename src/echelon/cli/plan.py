@@ -21,6 +21,8 @@ from echelon.search.workers import Enlarged, add_until_stable
 from echelon.splits import Split
 from echelon.theory import LowerBound, lower_bound, metric, mismatch, paper_bound, queued_bound
 
+_BOUNDED = 10**5  # workers times critical rows up to which lower bounds are computed: a second or two
+
 
 def plan(
     file: File,
@@ -112,8 +114,10 @@ def plan_report(profile: Profile, rule: str, tasks: int | None, purge: bool) -> 
 
 
 def _bound(profile: Profile, laws: list[Delay], workers: IntArray) -> LowerBound:
-    """Return the lower bound of any split over these workers; undefined where a law has no closed sums."""
+    """Return the lower bound of any split over these workers; undefined where it is not known, or takes too long."""
     job = profile.workload
+    if len(workers) * job.critical > _BOUNDED:
+        return LowerBound(float("nan"), float("nan"))
     try:
         some = [laws[p] for p in workers]
         return lower_bound(some, profile.speeds.link[workers], job.critical, job.iterations, job.arrivals)
@@ -194,7 +198,10 @@ def _notes(profile: Profile, report: dict[str, Any]) -> list[str]:
             "The paper's (9) is no bound here: it assumes independent tasks, and that every worker is worth its link."
         )
     if np.isnan(report["bound"]):
-        notes.append("No lower bound is known for all workers: sums of task times have no closed form.")
+        why = "sums of task times have no closed form"
+        if len(profile.workers) * profile.workload.critical > _BOUNDED:
+            why = f"workers times critical rows are more than {_BOUNDED}, which would take too long"
+        notes.append(f"No lower bound is known for all workers: {why}.")
     for worker, stated, real in zip(profile.workers, profile.speeds.std, report["std_of_law"], strict=True):
         if abs(real - stated) > 1e-6 * max(real, stated):
             notes.append(

@@ -50,7 +50,7 @@ def library() -> ModuleType:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the package is missing, or the MPI library beside it
         raise ClusterError(
-            f"cluster='mpi' needs mpi4py and an MPI library: pip install 'echelon[mpi]' ({error})"
+            f"cluster='mpi' needs mpi4py and an MPI library: pip install 'echelon-compute[mpi]' ({error})"
         ) from error
     return MPI
 

@@ -35,7 +35,7 @@ try:
     from ray.exceptions import GetTimeoutError, RayError
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 except ModuleNotFoundError as missing:
-    raise ClusterError("cluster='ray' needs Ray: pip install 'echelon[ray]'") from missing
+    raise ClusterError("cluster='ray' needs Ray: pip install 'echelon-compute[ray]'") from missing
 
 log = logging.getLogger("echelon.clusters")
 

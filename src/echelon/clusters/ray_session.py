@@ -18,7 +18,7 @@ try:
     import ray
     from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 except ModuleNotFoundError as missing:
-    raise ClusterError("cluster='ray' needs Ray: pip install 'echelon[ray]'") from missing
+    raise ClusterError("cluster='ray' needs Ray: pip install 'echelon-compute[ray]'") from missing
 
 Request = dict[str, Any]  # options of an actor: what it occupies
 

@@ -24,8 +24,8 @@ class SumJob(IterativeJob):
     """A job whose iteration is ``state = update(state, sum of partial(state, chunk) over all chunks)``.
 
     partial: runs on the workers; returns an array, or dicts, lists and tuples of arrays; shapes must not depend on the
-        chunk. Its arguments are read-only (see `copies`). Whole numbers come back as float64, with rounding. Results that
-        are not finite let the job go on without a code, since rows that combine them can't tell inf from NaN.
+        chunk. Its arguments are read-only (see `copies`). Whole numbers come back as float64, with rounding. Results
+        that are not finite let the job go on without a code, since rows that combine them can't tell inf from NaN.
     update: runs on the master.
     chunks: the data, cut into pieces of about equal work; arrays reach the workers once, through shared memory, and
         memory-mapped ones through their file. Or `load` and `parts`: then chunk i is ``load(i)``, called on a worker

@@ -8,7 +8,7 @@ from echelon.arrays import IntArray
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
 
-MOST_ROWS = 10**6  # a plan holds every task; a larger round is a mistake
+MOST_ROWS = 200_000  # a plan holds every task, and is predicted in seconds; a larger round is a mistake
 
 
 def any_k(counts: Sequence[int] | IntArray, critical: int) -> Plan:

@@ -21,6 +21,7 @@ from echelon.theory import TabulatedCdf
 CONFIDENCE = 0.99
 CHUNK = 1 << 17  # task times drawn at once: they and their results stay in the second-level cache
 _MOST_JOBS = 10**8  # the delay of every job is kept
+_MOST_DRAWS = 10**11  # half an hour or so
 
 Progress = Callable[[int, int], None]
 
@@ -110,7 +111,7 @@ def simulate_jobs(
         raise CannotEvaluate("overlap: can't be simulated where messages or rounds cost time; run it in virtual time")
     if not overlap:
         return simulate_sampled(sampler, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup, progress=progress)
-    jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
+    jobs, seeds, warmup = _sizes(jobs, seeds, warmup, profile.workload.iterations * plan.draws)
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     rounds = Overlapped(plan, sampler.laws, sampler.links)
@@ -129,7 +130,7 @@ def simulate_sampled(
     progress: Progress | None = None,
 ) -> SimulatedJobs:
     """Return what a stream of the profile's jobs sees when every iteration is drawn by this sampler."""
-    jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
+    jobs, seeds, warmup = _sizes(jobs, seeds, warmup, profile.workload.iterations * sampler.plan.draws)
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     services, busy = _run(sampler, profile.workload.iterations, jobs + warmup, seeds, rng, progress)
@@ -149,8 +150,8 @@ def simulate_law(
 
     The law comes from `echelon.theory.iteration_law`; nothing is known about single workers afterwards.
     """
-    jobs, seeds, warmup = _sizes(jobs, seeds, warmup)
     iterations = profile.workload.iterations
+    jobs, seeds, warmup = _sizes(jobs, seeds, warmup, iterations)
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
     services = np.empty(arrivals.size)
@@ -162,11 +163,16 @@ def simulate_law(
     return _result(arrivals, departures(arrivals, by_job), by_job, None, iterations, warmup)
 
 
-def _sizes(jobs: int, seeds: int, warmup: int) -> tuple[int, int, int]:
+def _sizes(jobs: int, seeds: int, warmup: int, draws: int) -> tuple[int, int, int]:
     jobs, seeds = checks.whole("jobs", jobs, least=1), checks.whole("seeds", seeds, least=1)
     warmup = checks.whole("warmup", warmup, least=0)
     if (jobs + warmup) * seeds > _MOST_JOBS:
         raise ArgumentError(f"jobs: {jobs + warmup} times {seeds} seeds are not allowed; must be at most {_MOST_JOBS}")
+    if (jobs + warmup) * seeds * draws > _MOST_DRAWS:
+        raise ArgumentError(
+            f"jobs: {jobs + warmup} times {seeds} seeds are not allowed; a job draws {draws} times, and all may "
+            f"draw {_MOST_DRAWS:.0e} times; ask for fewer jobs, or fewer seeds"
+        )
     return jobs, seeds, warmup
 
 

@@ -27,7 +27,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if find_spec("sklearn") is None:
-    raise ModuleNotFoundError("echelon.sklearn needs scikit-learn; pip install 'echelon[sklearn]'", name="sklearn")
+    raise ModuleNotFoundError(
+        "echelon.sklearn needs scikit-learn; pip install 'echelon-compute[sklearn]'", name="sklearn"
+    )
 
 from echelon.sklearn.rounds import using
 

@@ -4,7 +4,8 @@ from echelon.stream.handle import Delivery, Handle, Progress
 from echelon.stream.journal import Journal
 from echelon.stream.kept import Kept
 from echelon.stream.observer import Arrival, Observer, RoundSeen, Running
-from echelon.stream.record import Record, read_record
+from echelon.stream.record import Record
+from echelon.stream.record_reader import read_record
 from echelon.stream.stream import Stream
 
 __all__ = [

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -134,6 +134,9 @@ class Recorder(Observer):
                 file.close()
 
 
+Message = tuple[int, int, int, float, float, float]  # place, slot, row, arrival after the start, seconds, cost
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedRound:
     """A round of a record.
@@ -151,7 +154,7 @@ class RecordedRound:
     end: float
     needed: list[int]
     lanes: dict[int, list[float]]
-    messages: list[tuple[int, int, int, float, float, float]]
+    messages: list[Message]
     rows: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     recovered: list[float] = field(default_factory=list)
     came: int = 0
@@ -176,61 +179,6 @@ class Record:
     losses: list[tuple[float, int]] = field(default_factory=list)
 
 
-def read_record(path: str | Path) -> Record:
-    """Return a record from its file; a last line that was cut off by a crash is left out."""
-    path = Path(path)
-    record: Record | None = None
-    for number, entry in enumerate(_entries(path), start=1):
-        try:
-            record = _take_in(record, entry)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ArgumentError):
-                raise ArgumentError(f"{path}: {error}") from None
-            raise ArgumentError(f"{path}: line {number} is not an entry of a record: {error!r}") from None
-    if record is None:
-        raise ArgumentError(f"{path}: is not the record of a run; it must begin with an entry of kind 'run'")
-    return record
-
-
-def _take_in(record: Record | None, entry: dict[str, Any]) -> Record:
-    """Return the record with one more entry."""
-    if entry["kind"] == "run":
-        if entry["format"] != FORMAT:
-            raise ArgumentError(f"format {entry['format']} is not allowed; must be {FORMAT}")
-        return Record(list(entry["names"]), entry["split"], entry["redundancy"])
-    if record is None:
-        raise ArgumentError("is not the record of a run; it must begin with an entry of kind 'run'")
-    match entry["kind"]:
-        case "job":
-            record.arrivals[entry["job"]] = entry["time"]
-            record.job_names[entry["job"]] = entry["name"]
-        case "end":
-            record.departures[entry["job"]] = entry["time"]
-            record.outcomes[entry["job"]] = entry["outcome"]
-        case "down":
-            record.losses.append((entry["time"], entry["place"]))
-        case "round":
-            lanes = {int(place): costs for place, costs in entry["lanes"].items()}
-            rows = {int(p): [(slot, row) for slot, row in held] for p, held in entry.get("rows", {}).items()}
-            messages = [(place, slot, row, at, took, cost) for place, slot, row, at, took, cost in entry["messages"]]
-            job, iteration, start, end, needed = (entry[k] for k in ("job", "iteration", "start", "end", "needed"))
-            record.rounds.append(
-                RecordedRound(
-                    job,
-                    iteration,
-                    start,
-                    end,
-                    needed,
-                    lanes,
-                    messages,
-                    rows,
-                    entry.get("recovered", []),
-                    entry.get("came", 0),
-                )
-            )
-    return record
-
-
 def _rows(lanes: dict[int, list[float]]) -> dict[int, list[tuple[int, int]]]:
     """Return slot and row of every task where lanes hold consecutive rows of one slot."""
     ends = accumulate(map(len, lanes.values()))
@@ -238,19 +186,3 @@ def _rows(lanes: dict[int, list[float]]) -> dict[int, list[tuple[int, int]]]:
         place: [(0, row) for row in range(end - len(costs), end)]
         for (place, costs), end in zip(lanes.items(), ends, strict=True)
     }
-
-
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path}: can't be read; {error}") from None
-    for number, line in enumerate(lines, start=1):
-        try:
-            entry = json.loads(line)
-            entry["kind"]
-        except (ValueError, TypeError, KeyError):
-            if number == len(lines):
-                return
-            raise ArgumentError(f"{path}: line {number} is not an entry of a record") from None
-        yield entry

@@ -21,7 +21,7 @@ Import it by name; `import echelon` alone does not load torch.
 from importlib.util import find_spec
 
 if find_spec("torch") is None:
-    raise ModuleNotFoundError("echelon.torch needs torch; pip install 'echelon[torch]'", name="torch")
+    raise ModuleNotFoundError("echelon.torch needs torch; pip install 'echelon-compute[torch]'", name="torch")
 
 from echelon.torch.coded_gradient import CodedGradient
 from echelon.torch.layers import Layers
