@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.errors import NotFinite
-from echelon.schemes import multi_message
+from echelon.codes import combine
+from echelon.errors import ArgumentError, NotFinite
+from echelon.schemes import multi_message, polynomial_products
 
 CHUNKS = [
     np.array([1.0, np.inf, 1.0, np.inf, np.nan, -np.inf]),
@@ -15,6 +16,11 @@ CHUNKS = [
     np.array([5.0, 5.0, 5.0, 5.0, 5.0, 5.0]),
 ]
 SUM = np.array([15.0, np.inf, np.inf, np.nan, np.nan, -np.inf])
+
+
+def steady(*means):
+    job = ec.Workload(critical=6, redundancy=1.5, iterations=1, arrivals=ec.Arrivals.poisson(1.0))
+    return ec.Profile(job, [ec.Worker(f"w{p}", mean=mean, std=0.0) for p, mean in enumerate(means)])
 
 
 def one_round(**more):
@@ -60,11 +66,9 @@ def test_a_product_with_inf_is_what_a_plain_product_is():
     matrix = np.arange(1.0, 37.0).reshape(6, 6)
     vector = np.array([1.0, np.inf, 1.0, 1.0, 1.0, 1.0])
     linear = ec.LinearJob(matrix=matrix, parts=6, state=vector, update=lambda old, new: new, iterations=1)
-    slow = ec.Profile(
-        ec.Workload(critical=6, redundancy=1.5, iterations=1, arrivals=ec.Arrivals.poisson(1.0)),
-        [ec.Worker(f"w{p}", mean=mean, std=0.0) for p, mean in enumerate([50.0, 1.0, 1.0])],
-    )  # fmt: skip
-    with ec.Stream("virtual", emulate=slow, redundancy=1.5, split="uniform", progress=False) as stream:
+    with ec.Stream(
+        "virtual", emulate=steady(50.0, 1.0, 1.0), redundancy=1.5, split="uniform", progress=False
+    ) as stream:
         assert stream.submit(linear).result().tolist() == [np.inf] * 6
 
 
@@ -83,6 +87,29 @@ def test_under_a_plan_of_its_own_a_job_with_inf_fails_and_says_why():
         error = stream.submit(one_round(chunks=[np.full(2, np.inf)] * 4, plan=plan)).exception()
     assert isinstance(error.__cause__, NotFinite)
     assert "run without a code (redundancy=1.0)" in str(error)
+
+
+def test_a_message_with_weight_0_does_not_enter():
+    weights = np.array([[0.0, 2.0, 1.0]])
+    for size in (3, 5000):
+        messages = [np.full(size, np.inf), np.ones(size), np.ones(size)]
+        sizes = np.empty(3)
+        assert combine(weights, messages, sizes=sizes).tolist() == [[3.0] * size]
+        assert sizes.tolist() == [0.0, 1.0, 1.0]
+        several = combine(np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]]), messages)
+        assert several.tolist() == [[2.0] * size, [np.inf] * size]
+        assert combine(np.zeros((1, 3)), messages).tolist() == [[0.0] * size]
+
+
+def test_masked_factors_of_products_are_refused():
+    masked = np.ma.MaskedArray(np.eye(2), mask=np.eye(2))
+    with (
+        ec.MatmulStream(
+            "virtual", polynomial_products(2, x=1, y=1), emulate=steady(1.0, 1.0), progress=False
+        ) as stream,
+        pytest.raises(ArgumentError, match="first: a masked array is not allowed"),
+    ):
+        stream.submit(masked, np.eye(2))
 
 
 def test_a_masked_result_is_refused():

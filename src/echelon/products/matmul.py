@@ -119,6 +119,8 @@ class MatmulStream(Closing):
             if matrix.owner is not self:
                 raise ArgumentError(f"{name}: {matrix!r} is not allowed; it was kept by another stream")
             return matrix
+        if isinstance(matrix, np.ma.MaskedArray):
+            raise ArgumentError(f"{name}: a masked array is not allowed; fill it first (`.filled(0.0)`)")
         array = inexact(np.asarray(matrix)) if np.asarray(matrix).dtype.kind in "biufc" else np.empty(0)
         if array.ndim != 2 or not array.size or array.dtype.char not in "fdFD":
             raise ArgumentError(
