@@ -5,7 +5,9 @@ import echelon as ec
 from echelon.can import Can
 from echelon.delays import Exponential, RoundPace
 from echelon.plan import Plan, Slot, Task
+from echelon.prediction import _rounds
 from echelon.profile import Costs
+from echelon.simulation import RoundSampler
 
 
 @pytest.mark.parametrize(
@@ -158,3 +160,9 @@ def test_an_unstable_stream_that_is_sampled_has_no_delay_and_no_warning():
     assert found.method == "sampled"
     assert not found.stable
     assert not np.isfinite(found.delay)
+
+
+def test_large_rounds_are_sampled_less_often():
+    for rows, wanted in ((50, 100_000), (5_000, 10_000), (200_000, 250)):
+        plan = ec.schemes.any_k([rows // 2, rows // 2], rows)
+        assert _rounds(RoundSampler(plan, [ec.delays.Pareto.fit(1.0, 0.5)] * 2, np.zeros(2))) == wanted

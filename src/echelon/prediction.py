@@ -37,6 +37,8 @@ from echelon.theory.exact import can as can_exactly
 SAMPLED_ROUNDS = 100_000
 SLOW_ROUNDS = 4_000  # where they are simulated message by message
 _HISTORY = 1000  # rounds of one history, where rounds have memory
+_DRAWS = 50_000_000  # tasks of all simulated rounds: a second or two
+_FEWEST = 200  # simulated rounds, however large
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
@@ -186,15 +188,16 @@ def predict_jobs(
 
 
 def _rounds(sampler: RoundSampler) -> int:
-    """Return how many rounds to simulate."""
-    return SAMPLED_ROUNDS if sampler.quick else SLOW_ROUNDS
+    """Return how many rounds to simulate: fewer where they are large, which widens the interval."""
+    usual = SAMPLED_ROUNDS if sampler.quick else SLOW_ROUNDS
+    return min(usual, max(_FEWEST, _DRAWS // sampler.plan.draws))
 
 
 def _sampled(sampler: RoundSampler, purge: bool, seed: int) -> Moments:
     """Return moments over simulated rounds: all of them, or means over histories where rounds have memory."""
     plan, laws, independent, rounds = sampler.plan, sampler.laws, sampler.independent, _rounds(sampler)
     _, rng = generators(seed)
-    length = max(1, min(rounds, (1 << 19) // plan.draws)) if independent else _HISTORY
+    length = max(1, min(rounds, (1 << 19) // plan.draws)) if independent else min(_HISTORY, rounds // 10)
     pieces = [
         sampler.draw(sampler.begin(1, rng), 1, min(length, rounds - at), rng)[0].times[0]
         for at in range(0, rounds, length)
