@@ -15,6 +15,7 @@ from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
 _ONE = np.ones(1)
+_ENCODING = 2e9  # operations per second: one processor's, with the time to send what comes of them
 _AT_ONCE = 1 << 22  # numbers of a file that are held in memory
 
 
@@ -70,6 +71,8 @@ class LinearJob(IterativeJob):
             )
         if code is not None:
             self.use_code(code)
+        # parity of a sparse matrix is dense, and that of one in a file may not fit into memory
+        self.encodes = not _is_sparse(matrix) and not isinstance(matrix, np.memmap)
 
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return the job's own code, or a systematic MDS code over the blocks."""
@@ -80,6 +83,10 @@ class LinearJob(IterativeJob):
         if not made.systematic or not made.precoded:
             raise ArgumentError("code: not allowed; its first rows must be the blocks in their order")
         return made
+
+    def encoding_s(self, spare: int) -> float:
+        """Return about how many seconds it takes to encode the matrix for this many more rows."""
+        return 2.0 * spare * float(self.matrix.size) / _ENCODING
 
     def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""

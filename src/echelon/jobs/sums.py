@@ -17,6 +17,7 @@ from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
 MESSAGES = ("bfloat16",)
+MOST_CODED = 1500  # chunks: making and decoding a cyclic code takes seconds here, and minutes beyond
 
 
 class SumJob(IterativeJob):
@@ -99,6 +100,12 @@ class SumJob(IterativeJob):
             return made
         if needed == self.parts:
             return uncoded(parts=self.parts)
+        if self.parts > MOST_CODED:
+            raise ArgumentError(
+                f"redundancy: {redundancy:g} is not allowed for {self.parts} chunks, whose code would take minutes to "
+                f"make; use at most {MOST_CODED} chunks, no redundancy (the default), or a code that is quick to make, "
+                'such as code="fractional_repetition"'
+            )
         return cyclic(rows=self.parts, load=self.parts - needed + 1, rng=rng)
 
     def work(self, codes: Sequence[Code]) -> "SumWork":

@@ -18,6 +18,7 @@ from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
+from echelon.stream.defaults import Defaults
 from echelon.stream.kept import Store
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
@@ -41,7 +42,14 @@ class Driver:
     overlap: whether workers for which a round has nothing more begin the next job.
     """
 
-    def __init__(self, cluster: Cluster, handle: Decide, pacing: Pacing, observers: Observers) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        handle: Decide,
+        pacing: Pacing,
+        observers: Observers,
+        defaults: Defaults | None = None,
+    ) -> None:
         self.pacing = pacing
         self.overlap = self.stopped = False
         self.places: dict[int, int] = {}  # of living workers
@@ -56,7 +64,7 @@ class Driver:
         self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
-        self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
+        self._planning, self._ahead = Planning(self.places, pacing, defaults), Ahead(cluster)
         self._finished_rounds: list[RoundSeen] = []
 
     def now(self) -> float:
@@ -76,6 +84,8 @@ class Driver:
         """Enter a job; call through `order`."""
         self._jobs[running.number] = running
         running.store.users += 1
+        if running.store.coded is not None:
+            running.codes, running.decoders = running.store.coded
         self._observers.tell(Observer.submitted, running.arrived, running)
         self.tell(events.Submitted(self.now(), running.number))
 
@@ -218,8 +228,10 @@ class Driver:
         """Plan a round and tell the cluster what it is computed from."""
         store, job, ahead = running.store, running.job, None
         taken = self._ahead.take(running)
-        loading = not store.loaded if taken is None else taken.loading
         try:
+            if taken is None:
+                self._recode(running, workers)
+            loading = not store.loaded if taken is None else taken.loading
             if not store.loaded:
                 self._cluster.load(store.key, job.work(running.codes))
                 store.loaded = True
@@ -249,6 +261,17 @@ class Driver:
         self._seen, self._served = seen, running
         self._observers.tell(Observer.opened, seen)
         return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, tuple(self._messages), ahead)
+
+    def _recode(self, running: Running, workers: tuple[int, ...]) -> None:
+        """Have the data of a job loaded again, with redundancy, if that is what its workers ask for."""
+        store = running.store
+        store.rounds += 1
+        coded = self._planning.recoded(running, workers) if store.users == 1 else None
+        if coded is not None:
+            if store.loaded:
+                self._cluster.unload(store.key)
+            store.renew(coded, running.codes[0])
+            running.codes, running.decoders = coded
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what idle workers may do for the next job; None if it can't be begun."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from echelon.arrays import IntArray
 from echelon.plan import Plan
 from echelon.schemes import coded_rows
+from echelon.stream.coding import Coded
+from echelon.stream.defaults import Defaults, lanes
 from echelon.stream.observer import Running
 from echelon.stream.pacing import Pacing
 
@@ -16,8 +18,8 @@ Owned = tuple[Plan, tuple[int, ...]]  # a plan, and the owners of its lanes
 class Planning:
     """Plans for the workers that are there; `places` of the living ones change under it."""
 
-    def __init__(self, places: Mapping[int, int], pacing: Pacing) -> None:
-        self._places, self._pacing = places, pacing
+    def __init__(self, places: Mapping[int, int], pacing: Pacing, defaults: Defaults | None = None) -> None:
+        self._places, self._pacing, self._defaults = places, pacing, defaults
 
     def now(self, running: Running, workers: tuple[int, ...], made: Plan | None) -> Owned:
         """Return the plan of a job's next round: the one made for that round, its own, or a split by speed."""
@@ -26,15 +28,25 @@ class Planning:
             return self._by_place(made, workers)
         left, move_cost = running.rounds_left(), running.job.move_cost
         places, owners = self._in_order(workers)
-        counts = self._pacing.counts(running.store.key, running.codes[0], places, left, move_cost)
+        code = running.store.plain or running.codes[0]
+        counts = self._pacing.counts(running.store.key, code, places, left, move_cost)
+        if self._defaults is not None and running.job.own_code is None:
+            return self._defaults.plan(running, counts, places), owners
         return _plan(running, counts), owners
+
+    def recoded(self, running: Running, workers: tuple[int, ...]) -> Coded | None:
+        """Return the code by which a job's data is to be encoded anew before its next round; None: stay."""
+        if self._defaults is None or running.store.plan is not None or running.job.own_code is not None:
+            return None
+        return self._defaults.recoded(running, self._in_order(workers)[0])
 
     def ahead(self, running: Running, workers: tuple[int, ...]) -> Owned:
         """Return the plan of a job whose turn has not come."""
         if running.store.plan is not None:
             return self._by_place(running.store.plan, workers)
         places, owners = self._in_order(workers)
-        return _plan(running, self._pacing.counts_for_next(running.codes[0], places)), owners
+        counts = self._pacing.counts_for_next(running.store.plain or running.codes[0], places)
+        return (_plan(running, counts) if running.store.plain is None else lanes(running.codes[0], counts)), owners
 
     def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
         """Return a job's own plan and the owners of its lanes: by place, so that a successor takes them over.
