@@ -1,10 +1,10 @@
 """What is done about late workers where nobody said how much redundancy: by default, from what rounds showed.
 
-A round begins uncoded, with shares by speed. The last of P workers, whose lanes of n tasks deviate by s sqrt(n), is late
-by about s sqrt(2 n ln P). Where that is less than a part, nothing pays: whoever is done first would take as long to
-repeat a part. Where it is more, idle workers repeat what has not come; a fifth of the rows is kept back for the quick
-ones where messages travel quickly. Products with a matrix can do better, since parity costs no more than other rows:
-they get as many rows to spare as the workers are late by, once encoding them pays.
+A round begins uncoded, with shares by speed. The last of P workers, whose lanes of n tasks deviate by s sqrt(n), is
+late by about s sqrt(2 n ln P). Where that is less than a part, nothing pays: whoever is done first would take as long
+to repeat a part. Where it is more, idle workers repeat what has not come; a fifth of the rows is kept back for the
+quick ones where messages travel quickly. Products with a matrix can do better, since parity costs no more than other
+rows: they get as many rows to spare as the workers are late by, once encoding them pays.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class Defaults:
         """Return the plan of a round by whose split each of these places has so many rows; earlier ones are kept."""
         at, code, plans = np.array(places), running.codes[0], running.store.plans
         how = self._how(counts, at)
-        key = *how, *counts.tolist()
+        key = -1, *how, *counts.tolist()  # counts alone name plans that are made ahead
         if key not in plans:
             if len(plans) >= PLANS:
                 plans.pop(next(iter(plans)))

@@ -1,16 +1,19 @@
 """Plans of rounds: a job's own, or a split by the workers' speeds; and the owners of the lanes."""
 
+import logging
 from collections.abc import Mapping
 
 from echelon.arrays import IntArray
 from echelon.plan import Plan
 from echelon.schemes import coded_rows
 from echelon.stream.coding import Coded
-from echelon.stream.defaults import Defaults, lanes
+from echelon.stream.defaults import PLANS, Defaults, lanes
 from echelon.stream.observer import Running
 from echelon.stream.pacing import Pacing
 
-_PLANS = 32  # plans of a job that are kept
+log = logging.getLogger("echelon.stream")
+
+DEAR = 1.5  # times the work of a round without redundancy: what costs more is told
 
 Owned = tuple[Plan, tuple[int, ...]]  # a plan, and the owners of its lanes
 
@@ -20,6 +23,7 @@ class Planning:
 
     def __init__(self, places: Mapping[int, int], pacing: Pacing, defaults: Defaults | None = None) -> None:
         self._places, self._pacing, self._defaults = places, pacing, defaults
+        self._told = False
 
     def now(self, running: Running, workers: tuple[int, ...], made: Plan | None) -> Owned:
         """Return the plan of a job's next round: the one made for that round, its own, or a split by speed."""
@@ -32,7 +36,32 @@ class Planning:
         counts = self._pacing.counts(running.store.key, code, places, left, move_cost)
         if self._defaults is not None and running.job.own_code is None:
             return self._defaults.plan(running, counts, places), owners
-        return _plan(running, counts), owners
+        return self._split(running, counts), owners
+
+    def _split(self, running: Running, counts: IntArray) -> Plan:
+        """Return the plan for a split; those that were made before are kept."""
+        key, plans = tuple(counts.tolist()), running.store.plans
+        if key not in plans:
+            if len(plans) >= PLANS:
+                plans.pop(next(iter(plans)))
+            plans[key] = coded_rows(running.codes[0], counts)
+            self._tell_cost(running, plans[key])
+        return plans[key]
+
+    def _tell_cost(self, running: Running, plan: Plan) -> None:
+        """Say once what redundancy costs a sum, where that is much: each worker computes all that its rows combine."""
+        parts = running.job.parts
+        work = sum(float(costs.sum()) for costs in plan.costs) / parts
+        if work > DEAR and not self._told and not running.codes[0].precoded and running.job.own_code is None:
+            self._told = True
+            log.warning(
+                "%s: with this redundancy its rounds take %.1f times the work of its %d parts, because every row "
+                "combines %d of them; leave redundancy out, unless workers are later than that",
+                running.name,
+                work,
+                parts,
+                round(running.codes[0].mean_costs[0]),
+            )
 
     def recoded(self, running: Running, workers: tuple[int, ...]) -> Coded | None:
         """Return the code by which a job's data is to be encoded anew before its next round; None: stay."""
@@ -46,7 +75,9 @@ class Planning:
             return self._by_place(running.store.plan, workers)
         places, owners = self._in_order(workers)
         counts = self._pacing.counts_for_next(running.store.plain or running.codes[0], places)
-        return (_plan(running, counts) if running.store.plain is None else lanes(running.codes[0], counts)), owners
+        if running.store.plain is not None:
+            return lanes(running.codes[0], counts), owners
+        return self._split(running, counts), owners
 
     def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
         """Return a job's own plan and the owners of its lanes: by place, so that a successor takes them over.
@@ -60,13 +91,3 @@ class Planning:
         """Return the places of workers in order, and the workers there."""
         known = sorted((self._places[worker], worker) for worker in workers)
         return tuple(place for place, _ in known), tuple(worker for _, worker in known)
-
-
-def _plan(running: Running, counts: IntArray) -> Plan:
-    """Return the plan for a split; those that were made before are kept."""
-    key, plans = tuple(counts.tolist()), running.store.plans
-    if key not in plans:
-        if len(plans) >= _PLANS:
-            plans.pop(next(iter(plans)))
-        plans[key] = coded_rows(running.codes[0], counts)
-    return plans[key]

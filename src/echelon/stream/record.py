@@ -17,7 +17,9 @@ FORMAT = 1
 class Recorder(Observer):
     """Writes a record while a stream runs."""
 
-    def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
+    def __init__(
+        self, path: Path, places: int, split: str, redundancy: float | None, names: Sequence[str] | None
+    ) -> None:
         try:
             self._file = path.open("w", encoding="utf-8", buffering=1)  # each line is written out at once
         except OSError as error:
@@ -136,7 +138,7 @@ class Record:
 
     names: list[str]
     split: str
-    redundancy: float
+    redundancy: float | None  # None: none was given
     arrivals: dict[int, float] = field(default_factory=dict)
     job_names: dict[int, str] = field(default_factory=dict)
     departures: dict[int, float] = field(default_factory=dict)
