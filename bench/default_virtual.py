@@ -1,8 +1,8 @@
 """The default against the best advice, on the clusters of `advice_live`, in virtual time.
 
 A stream that is told nothing learns for LEARNT rounds. From then on its rounds are compared with those of the strategy
-that advice, which knows the laws, finds best: on the same virtual cluster, with the same seed, so that every round draws
-the same times.
+that advice, which knows the laws, finds best: on the same virtual cluster, with the same seed, so that every round
+draws the same times.
 """
 
 from typing import Any
@@ -47,9 +47,9 @@ def report() -> str:
     head = ["cluster, work", "best advice", "its rounds", "by default", "behind by"]
     return (
         f"Rounds in virtual time, in the units of each cluster: {len(SEEDS)} runs of {ROUNDS} rounds each, after "
-        f"{LEARNT} in which a stream that is told nothing learns. Advice knows the laws; both see the same draws. Behind "
-        f"by {worst:+.1%} at most (wanted: 5 %); twice the deviation of the mean is given. {EQUAL} equal workers take "
-        f"{by_default / plain:.2f} times as long by default as with `redundancy=1.0` (wanted: 1.02), and "
+        f"{LEARNT} in which a stream that is told nothing learns. Advice knows the laws; both see the same draws. "
+        f"Behind by {worst:+.1%} at most (wanted: 5 %); twice the deviation of the mean is given. {EQUAL} equal workers "
+        f"take {by_default / plain:.2f} times as long by default as with `redundancy=1.0` (wanted: 1.02), and "
         f"{coded / plain:.2f} times with 1.1.\n\n{markdown_table(head, rows)}"
     )
 

@@ -3,14 +3,16 @@
 A round begins uncoded, with shares by speed. The last of P workers, whose lanes of n tasks deviate by s sqrt(n), is
 late by about s sqrt(2 n ln P). Where that is less than a part, nothing pays: whoever is done first would take as long
 to repeat a part. Where it is more, idle workers repeat what has not come; a fifth of the rows is kept back for the
-quick ones where messages travel quickly. Products with a matrix can do better, since parity costs no more than other
-rows: they get as many rows to spare as the workers are late by, once encoding them pays.
+quick ones where messages travel quickly; and where rounds are no shorter for it, it ends (`trial`). Products with a
+matrix can do better, since parity costs no more than other rows: they get as many rows to spare as the workers are late
+by, once encoding them pays.
 """
 
 from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from math import ceil, log
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,8 +23,10 @@ from echelon.plan import Plan
 from echelon.schemes import CodedPlan, pull
 from echelon.schemes.coded_plan import lane_tasks
 from echelon.stream.coding import Coded
-from echelon.stream.observer import Running
+from echelon.stream.kept import Store
+from echelon.stream.observer import RoundSeen, Running
 from echelon.stream.pacing import Pacing
+from echelon.stream.trial import Trial
 
 LATE, CALM = 1.0, 0.5  # parts by which the last worker is late: from there on something is done, and until here
 COPIES = 4  # of a row, at most: more gain nothing
@@ -43,11 +47,13 @@ class Defaults:
     def __init__(self, pacing: Pacing, coded: Callable[[IterativeJob, float], Coded]) -> None:
         self._pacing, self._coded = pacing, coded
         self._late = False
+        self._trials: WeakKeyDictionary[Store, Trial] = WeakKeyDictionary()
+        self._verdicts: dict[tuple[type[IterativeJob], int], tuple[bool, bool]] = {}
 
     def plan(self, running: Running, counts: IntArray, places: tuple[int, ...]) -> Plan:
         """Return the plan of a round by whose split each of these places has so many rows; earlier ones are kept."""
         at, code, plans = np.array(places), running.codes[0], running.store.plans
-        how = self._how(counts, at)
+        how = self._how(self._trial(running), counts, at)
         key = -1, *how, *counts.tolist()  # counts alone name plans that are made ahead
         if key not in plans:
             if len(plans) >= PLANS:
@@ -55,11 +61,26 @@ class Defaults:
             plans[key] = _plan(code, counts, *how)
         return plans[key]
 
-    def _how(self, counts: IntArray, at: IntArray) -> tuple[bool, bool, int]:
+    def observe(self, running: Running, seen: RoundSeen) -> None:
+        """Note how long a round took."""
+        trial = self._trials.get(running.store)
+        if trial is not None and not seen.loading and not seen.came:
+            trial.note(seen.end - seen.start, helped=seen.plan.pool is not None)
+            self._verdicts[_kind(running)] = trial.failed, trial.settled
+
+    def _trial(self, running: Running) -> Trial:
+        """Return the trial of a job; it begins with what jobs of its kind and size showed before."""
+        trial = self._trials.get(running.store)
+        if trial is None:
+            failed, proven = self._verdicts.get(_kind(running), (False, False))
+            trial = self._trials[running.store] = Trial(failed=failed, proven=proven)
+        return trial
+
+    def _how(self, trial: Trial, counts: IntArray, at: IntArray) -> tuple[bool, bool, int]:
         """Return whether workers are late, whether near, and how many tasks ahead they get the next."""
         late = float(self._lag(counts, at).max()) * (2 * log(max(2, len(at)))) ** 0.5
         self._late = self._pacing.known and len(at) > 1 and late > (CALM if self._late else LATE)
-        if not self._late:
+        if not self._late or not trial.helped():
             return False, True, 0
         travel = float(self._pacing.speeds().link[at][counts > 0].max()) / self._part(counts, at)
         return True, travel < NEAR, min(AHEAD, 1 + round(travel))
@@ -68,7 +89,10 @@ class Defaults:
         """Return a code with rows to spare for a product that is late without, if it pays to encode its data."""
         job, store, spread = running.job, running.store, self._pacing.spread
         at = np.array(places)
-        if not self._late or store.coded is not None or not job.encodes or spread.rounds[at].min() < SURE:
+        if store.coded is not None or not job.encodes or spread.rounds[at].min() < SURE:
+            return None
+        trial = self._trial(running)
+        if not self._late or not trial.settled:
             return None
         counts = self._pacing.counts_for_next(running.codes[0], places)
         lag, part = self._lag(counts, at), self._part(counts, at)
@@ -78,6 +102,7 @@ class Defaults:
         # a round waits for about half of what its last worker is late by
         if spare == 0 or job.encoding_s(spare) > left * 0.5 * float(lag.max()) * part:
             return None
+        trial.restart()
         return self._coded(job, 1 + spare / job.parts)
 
     def _lag(self, counts: IntArray, at: IntArray) -> FloatArray:
@@ -88,6 +113,10 @@ class Defaults:
     def _part(self, counts: IntArray, at: IntArray) -> float:
         """Return how long a part takes a usual worker."""
         return float(np.median(self._pacing.means[at][counts > 0]))
+
+
+def _kind(running: Running) -> tuple[type[IterativeJob], int]:
+    return type(running.job), running.job.parts
 
 
 def _plan(code: Code, counts: IntArray, late: bool, near: bool, ahead: int) -> Plan:

@@ -325,6 +325,7 @@ class Driver:
             self._messages = collected.messages
             self._drop_messages()
         self._finished_rounds.append(seen)
+        self._planning.observe(running, seen)
         return None if finished is None else events.Updated(self.now(), round, finished)
 
     def _decided(self, round: int, finished: bool) -> None:

@@ -16,7 +16,7 @@ from echelon.stream.coding import Coded
 from echelon.stream.handle import Handle
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Store:
     """A job's work at the workers: its key, whether it is loaded, how many jobs use it, and the plans made for it.
 

@@ -8,7 +8,7 @@ from echelon.plan import Plan
 from echelon.schemes import coded_rows
 from echelon.stream.coding import Coded
 from echelon.stream.defaults import PLANS, Defaults, lanes
-from echelon.stream.observer import Running
+from echelon.stream.observer import RoundSeen, Running
 from echelon.stream.pacing import Pacing
 
 log = logging.getLogger("echelon.stream")
@@ -62,6 +62,11 @@ class Planning:
                 parts,
                 round(running.codes[0].mean_costs[0]),
             )
+
+    def observe(self, running: Running, seen: RoundSeen) -> None:
+        """Note a round that is over."""
+        if self._defaults is not None:
+            self._defaults.observe(running, seen)
 
     def recoded(self, running: Running, workers: tuple[int, ...]) -> Coded | None:
         """Return the code by which a job's data is to be encoded anew before its next round; None: stay."""
