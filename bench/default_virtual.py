@@ -18,7 +18,7 @@ from echelon.search import advise
 from echelon.stream.observer import Observer, RoundSeen
 
 LEARNT = 20  # rounds
-SEEDS = range(4)
+SEEDS = range(2)
 ROUNDS = 400  # that are compared, for each seed
 EQUAL = 32  # workers
 

@@ -13,13 +13,16 @@ KEPT = 24  # rounds of either kind that are remembered
 SURE = 1.5  # standard deviations by which rounds must be worse
 OUTLIER = 3.0  # times the median: what takes longer counts as this
 WAIT, LONGEST = 100, 3200  # rounds until it is tried again where it did not pay; twice as many each time
+WARM = 2  # rounds at the beginning that say nothing
+CHECKED = 100  # rounds after which plain ones are tried again where help did pay; four times as many each time
+CLEAR = 1.3  # times a round with help: one plain round that takes longer ends the check
 
 
 class Trial:
     """One job's rounds, plain ones first; `helped` says whether the next one is to do something.
 
     >>> trial = Trial()
-    >>> for _ in range(8):
+    >>> for _ in range(10):
     ...     trial.note(1.0, helped=False)
     >>> trial.helped()
     True
@@ -36,6 +39,7 @@ class Trial:
         self._helped: deque[float] = deque(maxlen=KEPT)
         self._rounds, self._wait = 0, WAIT
         self._again = WAIT if failed else 0
+        self._check, self._checking = CHECKED, False
 
     @property
     def settled(self) -> bool:
@@ -45,8 +49,16 @@ class Trial:
     def note(self, seconds: float, *, helped: bool) -> None:
         """Note a round."""
         self._rounds += 1
+        if self._rounds <= WARM:
+            return
         (self._helped if helped else self._plain).append(seconds)
-        if helped and len(self._helped) >= TRIED and len(self._plain) >= TRIED and self._worse():
+        if self._checking and not helped:
+            clear = seconds > CLEAR * float(np.mean(self._helped))
+            self._checking = not clear and len(self._plain) < TRIED
+        elif not self.failed and self._rounds >= self._check and len(self._helped) == KEPT:
+            self._check, self._checking = 4 * self._rounds, True
+            self._plain.clear()
+        if not self._checking and len(self._helped) >= TRIED and len(self._plain) >= TRIED and self._worse():
             self.failed, self.proven = True, False
             self._again = self._rounds + self._wait
             self._wait = min(LONGEST, 2 * self._wait)
@@ -60,7 +72,7 @@ class Trial:
         """Return whether the next round is to do something about late workers."""
         if self.failed and self._rounds >= self._again:
             self.failed = False
-        return not self.failed and (self.proven or len(self._plain) >= TRIED)
+        return not self.failed and not self._checking and (self.settled or len(self._plain) >= TRIED)
 
     def _worse(self) -> bool:
         plain, helped = np.array(self._plain), np.array(self._helped)
