@@ -9,6 +9,7 @@ from bench import (
     block_live,
     code_errors,
     code_speed,
+    default_virtual,
     engines,
     live_runs,
     message_speed,
@@ -44,6 +45,7 @@ REPORTS = {
     "Live: Ray and MPI": engines.report,
     "Live: several jobs at once": overlap_live.report,
     "Live: advice": advice_live.report,
+    "By default, beside the best advice": default_virtual.report,
     "Live and in virtual time": virtual_live.report,
     "In virtual time: wrong results": verify_virtual.report,
 }

@@ -44,7 +44,7 @@ class Emulated:
     profile: Profile
 
 
-def _clusters() -> list[Emulated]:
+def clusters() -> list[Emulated]:
     five = example2().with_workload(arrivals=RARELY)
     slow, bursty = equal(10, "straggler", 1.3, **SLOW), equal(8, "gilbert_elliott", 2.1, **SHORT_BURSTS)
     paces = equal(12, "round_pace", 0.9)
@@ -134,7 +134,7 @@ class _Run:
 
 def _ran() -> list[tuple[Emulated, list[_Run]]]:
     """Return all runs when they are over: computing on the master meanwhile would disturb them."""
-    chosen = [(emulated, *_chosen(emulated, number)) for number, emulated in enumerate(_clusters())]
+    chosen = [(emulated, *_chosen(emulated, number)) for number, emulated in enumerate(clusters())]
     runs = [
         (emulated, [_Run(profile, emulated.work, one, number) for one in outcomes])
         for number, (emulated, profile, outcomes) in enumerate(chosen)

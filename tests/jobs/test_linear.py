@@ -128,7 +128,6 @@ def test_numbers_of_other_types_become_floats_in_sparse_matrices_too(matrix, dty
 @pytest.mark.parametrize(
     ("matrix", "parts", "plan", "said"),
     [
-        (CSR, 4, None, "plan: missing; a sparse matrix needs one"),
         (CSR, 4, coded_rows(code_of(4), [4, 3]), "parity of a sparse matrix would be dense"),
         (CSR, 4, backups(workers=2, parts=5), "parts: 4 is not allowed; must be 5"),
         (CSR, 24, backups(workers=2, parts=24), "parts: 24 is not allowed"),
@@ -138,8 +137,18 @@ def test_numbers_of_other_types_become_floats_in_sparse_matrices_too(matrix, dty
         (np.eye(6), 6, uncoded_multi_message(workers=6, load=2), "must have one slot"),
         (np.eye(5), 5, coded_rows(cyclic(rows=5, load=2, rng=RNG), [3, 2]), "must have one slot"),
     ],
-    ids=["none", "parity", "parts", "too many", "complex", "empty", "no codes", "slots", "not systematic"],
+    ids=["parity", "parts", "too many", "complex", "empty", "no codes", "slots", "not systematic"],
 )
 def test_matrices_and_plans_that_do_not_fit_are_refused(matrix, parts, plan, said):
     with pytest.raises(ArgumentError, match=said):
         job(matrix, parts, plan=plan)
+
+
+def test_a_sparse_matrix_needs_no_plan_unless_redundancy_is_asked_for():
+    with Stream("virtual", workers=2) as stream:
+        found = stream.submit(job(CSR, 4)).result()
+    with Stream("virtual", workers=2, redundancy=1.0) as stream:
+        np.testing.assert_allclose(stream.submit(job(CSR.toarray(), 4)).result(), found, rtol=1e-12)
+    refused = pytest.raises(ArgumentError, match="plan: missing; parity of a sparse matrix would be dense: leave")
+    with Stream("virtual", workers=2, redundancy=1.5) as stream, refused:
+        stream.submit(job(CSR, 4))

@@ -53,7 +53,14 @@ def run(
     law: Law = None,
     code: OwnCode = None,
     split: Annotated[str, typer.Option(metavar="|".join(SPLITS), help="How rows are shared out.")] = "theorem2",
-    redundancy: Annotated[float, typer.Option(help="Coded rows per needed row.")] = 1.1,
+    redundancy: Annotated[
+        float | None,
+        typer.Option(
+            help="Coded rows per needed row; by default none beforehand: what is late is repeated, and products are "
+            "encoded as the workers' spread asks for.",
+            show_default=False,
+        ),
+    ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(metavar="auto", help="Let each job run by what 'echelon advise' finds best; no split then."),

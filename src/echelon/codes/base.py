@@ -91,6 +91,12 @@ class Code:
         return held
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether the rows are the parts themselves, in their order, and no others."""
+        one_each = self.rows == self.parts == np.count_nonzero(self.support)
+        return one_each and bool((self.matrix.diagonal() == 1).all())
+
+    @cached_property
     def mean_costs(self) -> tuple[float, float]:
         """Parts to compute for a row alone, and for one right after the row before it: means over all rows."""
         if self.precoded:

@@ -133,12 +133,17 @@ class Decoder:
         self.code = checks.instance("code", code, Code)
         self.limit = code.limit if limit is None else checked_limit(limit)
         self._known: dict[bytes, Weights] = {}
-        self._norms = np.linalg.norm(code.matrix, axis=1)
+        self._norms = np.ones(code.rows) if code.plain else np.linalg.norm(code.matrix, axis=1)
         self._norms[self._norms == 0] = 1.0  # rows of zeros
         self._targets = np.linalg.norm(code.target, axis=1)
         self._targets[self._targets == 0] = 1.0
         self._reach = float(np.abs(code.target).sum(axis=1).max()) / self._norms
         if code.systematic:
+            return
+        self._solved, self._copied = np.arange(len(code.target)), np.full(len(code.target), -1)
+        if code.plain:  # nothing cancels, and nothing has to be solved
+            self._shortest, self._cancel = code.target, np.empty((0, code.rows))
+            self._size = float(np.abs(code.target).max()) or 1.0
             return
         space = row_space(code.matrix)
         inside = (code.target @ space.basis.conj().T) @ space.basis
@@ -147,7 +152,6 @@ class Decoder:
         self._shortest = (code.target @ space.basis.conj().T) @ space.reach
         self._cancel = space.cancel
         self._size = float(np.abs(self._shortest).max()) or 1.0
-        self._solved, self._copied = np.arange(len(code.target)), np.full(len(code.target), -1)
 
     @cached_property
     def checker(self) -> Checker:

@@ -5,17 +5,20 @@ that is zero elsewhere. If it also holds the all-one vector, and rows are such v
 them span it, and so give the sum of all parts (stream, appendix; gradient coding's random null-space construction).
 """
 
+from contextlib import suppress
 from itertools import combinations
 
 import numpy as np
 from numpy.random import Generator
 
 from echelon import checks
-from echelon.arrays import BoolArray
+from echelon.arrays import BoolArray, FloatArray
 from echelon.codes.base import Code
 from echelon.codes.decoder import Decoder
 from echelon.errors import ArgumentError, NotDecodable
 
+_MISFIT = 1e-9  # of a vector that should be orthogonal to others, relative to its largest number
+_STARTS = 256  # runs of consecutive losses that are tried
 _TRIES = 20  # competing draws of small codes; large ones are slow, and get fewer
 
 
@@ -55,7 +58,7 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
     """
     parts = support.shape[1]
     best, least = None, float("inf")
-    for _ in range(_TRIES if len(support) <= 64 else 3):
+    for _ in range(_tries(len(support))):
         matrix = np.zeros(support.shape)
         if dimension < parts:
             # what the subspace is orthogonal to: random, but orthogonal to the all-one vector
@@ -63,9 +66,7 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
             normals -= normals.mean(axis=1, keepdims=True)
         for i, places in enumerate(support):
             where = np.flatnonzero(places)
-            free = np.eye(len(where))
-            if dimension < parts:
-                free = np.linalg.svd(normals[:, where])[2][parts - dimension :]
+            free = np.eye(len(where)) if dimension == parts else _null_space(normals[:, where])
             row = rng.standard_normal(len(free)) @ free
             matrix[i, where] = row / np.abs(row).max() * np.sign(row.sum() or 1.0)
         code = Code(matrix=matrix, target=np.ones((1, parts)), threshold=dimension, counting=True)
@@ -77,13 +78,30 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
     return best
 
 
+def _tries(rows: int) -> int:
+    return _TRIES if rows <= 64 else 3 if rows <= 512 else 1
+
+
+def _null_space(normals: FloatArray) -> FloatArray:
+    """Return a basis of what is orthogonal to these rows; if that is one vector, by a system of equations."""
+    count, places = normals.shape
+    if places == count + 1:
+        with suppress(np.linalg.LinAlgError):
+            found = np.append(np.linalg.solve(normals[:, :-1], -normals[:, -1]), 1.0)
+            if np.abs(normals @ found).max() <= _MISFIT * np.abs(found).max():
+                return found[None]
+    basis: FloatArray = np.linalg.svd(normals)[2][count:]
+    return basis
+
+
 def _worst(code: Code) -> float:
     """Return the largest amplification over consecutive losses, the usual worst case; small codes try all losses."""
     lost = code.rows - code.threshold
     if code.rows <= 8:
         patterns = [list(some) for some in combinations(range(code.rows), code.threshold)]
     else:
-        patterns = [[(start + i) % code.rows for i in range(lost, code.rows)] for start in range(code.rows)]
+        starts = np.unique(np.linspace(0, code.rows - 1, min(code.rows, _STARTS)).astype(int)).tolist()
+        patterns = [[(start + i) % code.rows for i in range(lost, code.rows)] for start in starts]
     try:
         decoder = Decoder(code, limit=1e12)
         return max(decoder.weights(some).amplification for some in patterns)

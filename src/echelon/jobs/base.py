@@ -38,7 +38,8 @@ class IterativeJob(ABC):
     `move_cost` is the cost, in parts, of a part that is new to a worker. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
-    `message_bytes` is the size of a message, where it is known before one comes. `copies` says whether each call of its
+    `message_bytes` is the size of a message, where it is known before one comes. `encodes` says whether its data may be
+    encoded for more redundancy while it runs, at no more work per row. `copies` says whether each call of its
     functions on a worker gets copies of what it is given, instead of data that it can't change. `verify` says how
     results are checked before each step, one of `VERIFY`; None: as the stream does.
     """
@@ -54,7 +55,7 @@ class IterativeJob(ABC):
     move_cost = 0.0
     noise_limit: float | None = 1e12
     message_bytes = 0.0
-    copies = False
+    encodes = copies = False
     verify: str | None = None
 
     def __init__(
@@ -84,6 +85,10 @@ class IterativeJob(ABC):
     def code_key(self) -> Hashable:
         """Equal for jobs that share a code at the same redundancy: all that `code` depends on."""
         return type(self), self.parts, self.own_code
+
+    def encoding_s(self, spare: int) -> float:
+        """Return about how many seconds it takes to encode the data for this many more rows."""
+        return 0.0
 
     def use_code(self, code: OwnCode) -> None:
         """Protect iterations by the caller's own code; its rows are still shared out by the workers' speeds."""

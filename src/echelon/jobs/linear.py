@@ -15,6 +15,7 @@ from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
 _ONE = np.ones(1)
+_ENCODING = 2e9  # operations per second: one processor's, with the time to send what comes of them
 _AT_ONCE = 1 << 22  # numbers of a file that are held in memory
 
 
@@ -22,9 +23,10 @@ class LinearJob(IterativeJob):
     """A job whose iteration is ``state = update(state, matrix @ vector(state))``.
 
     matrix: two-dimensional, real, float32 or float64 (other numbers are converted); products are formed in its
-        precision. It is cut into `parts` blocks of rows, which a systematic MDS code protects: encoded once, before the
-        first iteration, and any `parts` of the coded blocks are enough for the product. Workers map the file of a
-        memory-mapped one. A sparse matrix of SciPy needs a `plan` without parity, which would be dense.
+        precision. It is cut into `parts` blocks of rows. With redundancy a systematic MDS code protects them: encoded
+        once, before the first iteration, and any `parts` of the coded blocks are enough for the product. Without one
+        given, blocks are plain at first, and encoded once the workers have shown that this pays. Workers map the file
+        of a memory-mapped one. A sparse matrix of SciPy is never encoded: parity would be dense.
     vector: what is multiplied, a vector or a matrix of columns; the state itself unless given. Runs on the master, as
         `update` does.
     code: your own code over the blocks, whose first rows are the blocks: a `Code`; a name of `codes.CODES` with
@@ -68,18 +70,21 @@ class LinearJob(IterativeJob):
         self.message_bytes = self.matrix.shape[0] / self.parts * self.matrix.dtype.itemsize  # a block times a vector
         if plan is not None:
             self.plan = _checked_plan(plan, self.parts, parity=not _is_sparse(matrix))
-        elif _is_sparse(matrix):
-            raise ArgumentError(
-                "plan: missing; a sparse matrix needs one whose rows are its blocks, such as schemes.backups"
-            )
         if code is not None:
             self.use_code(code)
+        # parity of a sparse matrix is dense, and that of one in a file may not fit into memory
+        self.encodes = not _is_sparse(matrix) and not isinstance(matrix, np.memmap)
 
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Return the job's own code, or a systematic MDS code over the blocks."""
         rows = max(self.parts, round(self.parts * redundancy))
+        if _is_sparse(self.matrix) and (rows > self.parts or self.own_code is not None):
+            raise ArgumentError(
+                "plan: missing; parity of a sparse matrix would be dense: leave redundancy out, or give a plan whose "
+                "rows are its blocks, such as schemes.backups"
+            )
         if self.own_code is None:
-            return mds(parts=self.parts, rows=rows, rng=rng)
+            return mds(parts=self.parts, rows=rows, rng=rng) if rows > self.parts else uncoded(parts=rows, stacked=True)
         made = made_code(self.own_code, parts=self.parts, rows=rows, critical=self.parts, rng=rng)
         if not made.systematic or not made.precoded:
             raise ArgumentError("code: not allowed; its first rows must be the blocks in their order")
@@ -88,6 +93,10 @@ class LinearJob(IterativeJob):
     def plain_code(self) -> Code:
         """Return the blocks themselves."""
         return uncoded(parts=self.parts, stacked=True)
+
+    def encoding_s(self, spare: int) -> float:
+        """Return about how many seconds it takes to encode the matrix for this many more rows."""
+        return 2.0 * spare * float(self.matrix.size) / _ENCODING
 
     def work(self, codes: Sequence[Code]) -> "LinearWork":
         """Return the encoded blocks; those that are plain blocks are views of the matrix."""

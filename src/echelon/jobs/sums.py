@@ -18,6 +18,7 @@ from echelon.jobs.own_code import OwnCode, made_code
 from echelon.schemes import CodedPlan
 
 MESSAGES = ("bfloat16",)
+MOST_CODED = 1500  # chunks: making and decoding a cyclic code takes seconds here, and minutes beyond
 
 
 class SumJob(IterativeJob):
@@ -31,10 +32,11 @@ class SumJob(IterativeJob):
         memory-mapped ones through their file. Or `load` and `parts`: then chunk i is ``load(i)``, called on a worker
         when it first needs the chunk.
 
-    Data is not copied when a job is submitted: leave it alone until the job has ended. The sum is protected by a cyclic
-    code over the chunks: with redundancy 1.1 and 55 chunks any 50 of 55 rows are enough, and each row combines 6
+    Data is not copied when a job is submitted: leave it alone until the job has ended. Chunks are shared out by speed,
+    and idle workers repeat what is late where that pays. On a stream with a given redundancy, the sum is protected by a
+    cyclic code over the chunks: with redundancy 1.1 and 55 chunks any 50 of 55 rows are enough, and each row combines 6
     neighbouring chunks, which a worker computes once for all its rows. With very few chunks a small redundancy rounds
-    to none.
+    to none; more than 1500 chunks are refused then.
 
     weighted: ``weighted(state, chunks, coefficients)``, the weighted sum of `partial` over some chunks, where that is
         cheaper at once than chunk by chunk; used for rows whose chunks the worker needs for no other row.
@@ -108,6 +110,11 @@ class SumJob(IterativeJob):
             return made
         if needed == self.parts:
             return uncoded(parts=self.parts)
+        if self.parts > MOST_CODED:
+            raise ArgumentError(
+                f"redundancy: {redundancy:g} is not allowed for {self.parts} chunks, whose code would take minutes to "
+                f"make; leave it out, or cut the data into {MOST_CODED} chunks at most"
+            )
         return cyclic(rows=self.parts, load=self.parts - needed + 1, rng=rng)
 
     def plain_code(self) -> Code:

@@ -20,7 +20,7 @@ def linear_operator(
     *,
     cluster: str | Cluster = "processes",
     workers: int | None = None,
-    redundancy: float = 1.25,
+    redundancy: float | None = None,
     parts: int | None = None,
     stream: Stream | None = None,
     emulate: Profile | None = None,
@@ -30,11 +30,12 @@ def linear_operator(
     """Return a matrix as a `scipy.sparse.linalg.LinearOperator` whose products are computed by coded workers.
 
     A: real, with two axes: a NumPy array, whose blocks of rows a systematic MDS code protects; a memory-mapped one,
-        which workers read from its file; or any sparse matrix of SciPy, whose blocks have backups on other workers,
-        since parity would be dense. Numbers other than float32 and float64 are converted. Do not change it while the
+        which workers read from its file; or any sparse matrix of SciPy, whose blocks other workers repeat, since parity
+        would be dense. Numbers other than float32 and float64 are converted. Do not change it while the
         operator is in use.
-    redundancy: coded blocks per block that a product needs. For a sparse matrix, rounded up, how many workers have a
-        block in their lanes: 1 for no backups, up to 2 for one.
+    redundancy: coded blocks per block that a product needs; by default what the spread of the workers asks for, once
+        some products have shown it (`Stream`). For a sparse matrix, rounded up, how many workers have a block in their
+        lanes: 1 for no backups, up to 2 for one; by default idle workers repeat what is late.
     parts: blocks that the rows are cut into; by default four per worker.
     stream: one that is open already, and stays open; it then sets workers and redundancy.
 

@@ -24,7 +24,7 @@ def keep(stream: Stream, matrix: Any, parts: int | None) -> tuple[Any, Kept]:
     if parts is None:
         blocks = -(-rows // -(-rows // blocks))  # no block is only padding
     plan = None
-    if issparse(matrix):
+    if issparse(matrix) and stream.redundancy is not None:
         copies = min(math.ceil(stream.redundancy), stream.workers)
         plan = backups(workers=stream.workers, parts=blocks, copies=copies)
     job = LinearJob(

@@ -5,18 +5,18 @@
     with Stream(cluster="ray") as stream, echelon.sklearn.using(stream):  # one stream for many fits
         GridSearchCV(make_pipeline(StandardScaler(), echelon.sklearn.Ridge()), grid).fit(X, y)
 
-The rows of X are cut into chunks that stay with the workers; every step of a fit is one coded sum over them. All take
+The rows of X are cut into chunks that stay with the workers; every step of a fit is one sum over them. All take
 these keywords besides those from scikit-learn:
 
 cluster: where to run, a name that `Stream` knows: "processes", "threads", "virtual", "ray", "mpi".
 workers: how many; by default as many as the machine has processors.
-redundancy: what is computed per needed part. With c chunks, each worker computes c(1 - 1/redundancy) more chunks, and a
-    step does not wait for that share of the rows. The default is the Stream's, 1.1: a tenth of the rows may be late or
-    lost. Whether that pays depends on how workers straggle; 1 is less work.
+redundancy: what is computed per needed part; by default no more than needed, and workers that would be idle repeat what
+    is late where that pays (`Stream`). With c chunks, each worker computes c(1 - 1/redundancy) more chunks, and a step
+    does not wait for that share of the rows.
 chunks: how many; by default four per worker, and at least eight.
 
-Numbers are float64 throughout, whatever X has. Sums are recovered from the rows that came first, so two fits of the
-same data may differ in the last few digits; with a redundancy of 1 they do not.
+Numbers are float64 throughout, whatever X has. With redundancy, sums are recovered from the rows that came first, so
+two fits of the same data may differ in the last few digits; by default they do not.
 
 Import it by name; `import echelon` alone does not load scikit-learn. Nor do the workers: estimators are loaded when
 first used, and what runs on a worker needs only NumPy and SciPy.

@@ -54,7 +54,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         random_state: Any = None,
         cluster: str = "processes",
         workers: int | None = None,
-        redundancy: float = 1.1,
+        redundancy: float | None = None,
         chunks: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters

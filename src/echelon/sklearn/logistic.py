@@ -50,7 +50,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int = 100,
         cluster: str = "processes",
         workers: int | None = None,
-        redundancy: float = 1.1,
+        redundancy: float | None = None,
         chunks: int | None = None,
     ) -> None:
         self.C = C

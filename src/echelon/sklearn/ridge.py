@@ -42,7 +42,7 @@ class Ridge(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[mi
         fit_intercept: bool = True,
         cluster: str = "processes",
         workers: int | None = None,
-        redundancy: float = 1.1,
+        redundancy: float | None = None,
         chunks: int | None = None,
     ) -> None:
         self.alpha = alpha

@@ -11,7 +11,7 @@ from echelon.errors import ArgumentError
 from echelon.jobs import SumJob
 from echelon.stream import Stream
 
-_LEAST = 8  # chunks: with fewer, a redundancy of 1.1 rounds to none
+_LEAST = 8  # chunks: with fewer, a small redundancy rounds to none
 _PER_WORKER = 4  # chunks per worker: enough to share them out by speed
 _TOLERANCE = 1e-12  # of a sum; a line search would notice a coarser one
 
@@ -25,7 +25,7 @@ class Spread(Protocol):
 
     cluster: str
     workers: int | None
-    redundancy: float
+    redundancy: float | None
     chunks: int | None
 
 

@@ -22,6 +22,7 @@ from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely
 from echelon.stream.blame import Blame
+from echelon.stream.defaults import Defaults
 from echelon.stream.failing import job_failed
 from echelon.stream.kept import Store
 from echelon.stream.liveness import Liveness
@@ -60,6 +61,7 @@ class Driver:
         handle: Decide,
         pacing: Pacing,
         observers: Observers,
+        defaults: Defaults | None = None,
         part_timeout_s: float | None = None,
     ) -> None:
         self.pacing = pacing
@@ -76,7 +78,7 @@ class Driver:
         self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
-        self._planning, self._ahead = Planning(self.places, pacing), Ahead(cluster)
+        self._planning, self._ahead = Planning(self.places, pacing, defaults), Ahead(cluster)
         self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
         self._blame = Blame(cluster, self.places, observers, self.now)
         self._verifying = Verifying(cluster, self._blame)
@@ -106,6 +108,8 @@ class Driver:
         """Enter a job; call through `order`."""
         self._jobs[running.number] = running
         running.store.users += 1
+        if running.store.coded is not None:
+            running.codes, running.decoders = running.store.coded
         self._observers.tell(Observer.submitted, running.arrived, running)
         self.tell(events.Submitted(self.now(), running.number))
 
@@ -275,8 +279,10 @@ class Driver:
         store, job, ahead = running.store, running.job, None
         here, workers = workers, self._liveness.free(workers, round, self.now())
         taken = self._ahead.take(running)
-        loading = not store.loaded if taken is None else taken.loading
         try:
+            if taken is None:
+                self._recode(running, workers)
+            loading = not store.loaded if taken is None else taken.loading
             if not store.loaded:
                 self._cluster.load(store.key, job.work(running.codes))
                 store.loaded = True
@@ -314,6 +320,17 @@ class Driver:
         out = () if workers is here else tuple(worker for worker in here if worker not in workers)
         came, silence = tuple(self._messages), store.times.silence
         return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, came, ahead, silence, out)
+
+    def _recode(self, running: Running, workers: tuple[int, ...]) -> None:
+        """Have the data of a job loaded again, with redundancy, if that is what its workers ask for."""
+        store = running.store
+        store.rounds += 1
+        coded = self._planning.recoded(running, workers) if store.users == 1 else None
+        if coded is not None:
+            if store.loaded:
+                self._cluster.unload(store.key)
+            store.renew(coded, running.codes[0])
+            running.codes, running.decoders = coded
 
     def _begin(self, following: Running, running: Running, workers: tuple[int, ...]) -> events.PlannedAhead | None:
         """Return what idle workers may do for the next job; None if it can't be begun."""
@@ -382,6 +399,7 @@ class Driver:
         finally:
             self._messages = collected.messages
             self._drop_messages()
+        self._planning.observe(running, seen)
         if not kept:
             return None  # the master waits for it, and opens no other round
         self._finished_rounds.append((seen, store))

@@ -7,21 +7,23 @@ from typing import Any
 
 from echelon.closing import Closing
 from echelon.clusters import new_key
+from echelon.codes import Code
 from echelon.errors import ClusterError
 from echelon.jobs import IterativeJob
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan
+from echelon.stream.coding import Coded
 from echelon.stream.handle import Handle
 from echelon.stream.task_times import TaskTimes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Store:
     """A job's work at the workers: its key, whether it is loaded, how many jobs use it, and the plans made for it.
 
     plan: the plan of the job, if not a split by the workers' speeds.
-    kept: whether it stays there when no job needs it.
-    times: how long its tasks take.
+    kept: whether it stays there when no job needs it. rounds: how often it was used. times: how long its tasks take.
+    coded: the code and decoder that its data was encoded for again, after it was `plain` at first.
     """
 
     plan: CodedPlan | None = None
@@ -31,6 +33,14 @@ class Store:
     users: int = 0
     plans: dict[tuple[int, ...], Plan] = field(default_factory=dict)  # by counts
     times: TaskTimes = field(default_factory=TaskTimes)
+    rounds: int = 0
+    coded: Coded | None = None
+    plain: Code | None = None
+
+    def renew(self, coded: Coded, plain: Code) -> None:
+        """Note that the data is to be loaded again, encoded."""
+        self.coded, self.plain, self.key, self.loaded = coded, plain, new_key(), False
+        self.plans.clear()
 
 
 class Kept(Closing):

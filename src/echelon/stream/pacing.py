@@ -5,7 +5,6 @@ on every round shows how long each worker computed and what it finished.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from echelon.profile import Speeds
 from echelon.schemes import split_code
 from echelon.splits import SPLITS
 from echelon.stream.observer import Arrival, RoundSeen
+from echelon.stream.spread import Seen, Spread
 
 PRIOR = 2.0  # tasks that a declared speed counts for: little, since every round shows many
 MEMORY = 200.0  # parts per worker that are remembered
@@ -27,16 +27,6 @@ DRIFT = 1.15  # how much a speed must have changed for another split to be consi
 GAIN = 0.02  # share of an iteration that another split must save
 PROBE = 16  # rounds after which workers that get no rows are tried again
 GAMMA = 1.0  # of Theorem 2's metric
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What one round showed of one place: seconds it computed, parts it finished, and its link's delay, if seen."""
-
-    place: int
-    busy: float
-    done: float
-    link: float | None
 
 
 class Pacing:
@@ -51,6 +41,7 @@ class Pacing:
         self.adapt = adapt or declared is None
         self.known = declared is not None
         self.rounds = 0
+        self.spread = Spread(places, declared)
         if declared is None:
             ones = np.ones(places)
             declared = Speeds(ones, ones, np.zeros(places))
@@ -97,6 +88,7 @@ class Pacing:
             self._set_scale(busy[0], done[0])
         self._follow_jumps(busy[0], done[0])
         self._estimator.observe(busy=busy, done=done)
+        self.spread.observe(seen, self._mean)
         self._mean, self._std = self._estimator.means(), self._estimator.deviations()
 
     def _set_scale(self, busy: FloatArray, done: FloatArray) -> None:
@@ -139,6 +131,7 @@ class Pacing:
         if sudden.any():
             scale = np.where(sudden, now / self._mean, 1.0)
             self._restart(self._mean * scale, self._std * scale)
+            self.spread.restart(sudden)
             self._jumps[sudden] = 0
 
     def counts(self, job: int, code: Code, places: tuple[int, ...], rounds_left: int, move_cost: float) -> IntArray:
@@ -221,11 +214,13 @@ def observations(seen: RoundSeen, places: Mapping[int, int], pacing: Pacing) -> 
         done = sum([costs[message.slot, message.row] for message in came])
         busy = sum([message.seconds for message in came])
         last = came[-1].time if came else seen.start + pacing.link(place)
+        cut = 0.0
         if len(came) < len(lane):
             # its task was cut short by the purge or the end of its slot
-            busy += max(0.0, max(seen.recovered.get(task.slot, seen.end) for task in lane) - last)
+            cut = max(0.0, max(seen.recovered.get(task.slot, seen.end) for task in lane) - last)
+            busy += cut
         # a first message that waited for the work to be loaded tells nothing of the link
         link = max(0.0, came[0].time - seen.start - came[0].seconds) if came and not seen.loading else None
         if busy > 0:
-            found.append(Seen(place, busy, done, link))
+            found.append(Seen(place, busy, done, link, cut))
     return found

@@ -22,5 +22,5 @@ def without_code(running: Running) -> bool:
     log.warning("%s: its results are not finite; it goes on without a code, to tell inf from NaN", running.name)
     running.codes, running.decoders = (code,), (Decoder(code, limit=running.job.noise_limit),)
     running.store.users -= 1
-    running.store = Store(users=1)
+    running.store = Store(users=1, coded=(running.codes, running.decoders))  # not to be encoded again
     return True

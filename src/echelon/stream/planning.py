@@ -1,15 +1,20 @@
 """Plans of rounds: a job's own, or a split by the workers' speeds; and the owners of the lanes."""
 
+import logging
 from collections.abc import Mapping
 
 from echelon.arrays import IntArray
 from echelon.plan import Plan
 from echelon.schemes import CodedPlan, coded_rows
 from echelon.schemes.twice import twice
-from echelon.stream.observer import Running
+from echelon.stream.coding import Coded
+from echelon.stream.defaults import PLANS, Defaults, lanes
+from echelon.stream.observer import RoundSeen, Running
 from echelon.stream.pacing import Pacing
 
-_PLANS = 32  # plans of a job that are kept
+log = logging.getLogger("echelon.stream")
+
+DEAR = 1.5  # times the work of a round without redundancy: what costs more is told
 
 Owned = tuple[Plan, tuple[int, ...]]  # a plan, and the owners of its lanes
 
@@ -17,8 +22,9 @@ Owned = tuple[Plan, tuple[int, ...]]  # a plan, and the owners of its lanes
 class Planning:
     """Plans for the workers that are there; `places` of the living ones change under it."""
 
-    def __init__(self, places: Mapping[int, int], pacing: Pacing) -> None:
-        self._places, self._pacing = places, pacing
+    def __init__(self, places: Mapping[int, int], pacing: Pacing, defaults: Defaults | None = None) -> None:
+        self._places, self._pacing, self._defaults = places, pacing, defaults
+        self._told = False
 
     def now(self, running: Running, workers: tuple[int, ...], made: Plan | None) -> Owned:
         """Return the plan of a job's next round: the one made for that round, its own, or a split by speed."""
@@ -27,15 +33,59 @@ class Planning:
             return self._by_place(_own(running, made) if running.verify == "vote" else made, workers)
         left, move_cost = running.rounds_left(), running.job.move_cost
         places, owners = self._in_order(workers)
-        counts = self._pacing.counts(running.store.key, running.codes[0], places, left, move_cost)
-        return _plan(running, counts), owners
+        code = running.store.plain or running.codes[0]
+        counts = self._pacing.counts(running.store.key, code, places, left, move_cost)
+        if self._defaults is not None and running.job.own_code is None and running.verify is None:
+            return self._defaults.plan(running, counts, places), owners
+        return self._split(running, counts), owners
+
+    def _split(self, running: Running, counts: IntArray) -> Plan:
+        """Return the plan for a split; those that were made before are kept."""
+        key, plans = tuple(counts.tolist()), running.store.plans
+        if key not in plans:
+            if len(plans) >= PLANS:
+                plans.pop(next(iter(plans)))
+            plan = coded_rows(running.codes[0], counts)
+            self._tell_cost(running, plan)
+            plans[key] = twice(plan) if running.verify == "vote" else plan
+        return plans[key]
+
+    def _tell_cost(self, running: Running, plan: Plan) -> None:
+        """Say once what redundancy costs a sum, where that is much: each worker computes all that its rows combine."""
+        parts = running.job.parts
+        work = sum(float(costs.sum()) for costs in plan.costs) / parts
+        if work > DEAR and not self._told and not running.codes[0].precoded and running.job.own_code is None:
+            self._told = True
+            log.warning(
+                "%s: with this redundancy its rounds take %.1f times the work of its %d parts, because every row "
+                "combines %d of them; leave redundancy out, unless workers are later than that",
+                running.name,
+                work,
+                parts,
+                round(running.codes[0].mean_costs[0]),
+            )
+
+    def observe(self, running: Running, seen: RoundSeen) -> None:
+        """Note a round that is over."""
+        if self._defaults is not None:
+            self._defaults.observe(running, seen)
+
+    def recoded(self, running: Running, workers: tuple[int, ...]) -> Coded | None:
+        """Return the code by which a job's data is to be encoded anew before its next round; None: stay."""
+        own = running.store.plan is not None or running.job.own_code is not None
+        if self._defaults is None or own or running.verify is not None:
+            return None
+        return self._defaults.recoded(running, self._in_order(workers)[0])
 
     def ahead(self, running: Running, workers: tuple[int, ...]) -> Owned:
         """Return the plan of a job whose turn has not come."""
         if running.store.plan is not None:
             return self._by_place(running.store.plan, workers)
         places, owners = self._in_order(workers)
-        return _plan(running, self._pacing.counts_for_next(running.codes[0], places)), owners
+        counts = self._pacing.counts_for_next(running.store.plain or running.codes[0], places)
+        if running.store.plain is not None:
+            return lanes(running.codes[0], counts), owners
+        return self._split(running, counts), owners
 
     def _by_place(self, plan: Plan, workers: tuple[int, ...]) -> Owned:
         """Return a job's own plan and the owners of its lanes: by place, so that a successor takes them over.
@@ -49,17 +99,6 @@ class Planning:
         """Return the places of workers in order, and the workers there."""
         known = sorted((self._places[worker], worker) for worker in workers)
         return tuple(place for place, _ in known), tuple(worker for _, worker in known)
-
-
-def _plan(running: Running, counts: IntArray) -> Plan:
-    """Return the plan for a split; those that were made before are kept."""
-    key, plans = tuple(counts.tolist()), running.store.plans
-    if key not in plans:
-        if len(plans) >= _PLANS:
-            plans.pop(next(iter(plans)))
-        plan = coded_rows(running.codes[0], counts)
-        plans[key] = twice(plan) if running.verify == "vote" else plan
-    return plans[key]
 
 
 def _own(running: Running, plan: Plan) -> Plan:

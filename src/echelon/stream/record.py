@@ -32,7 +32,9 @@ def check_apart(journal: str | Path | None, record: str | Path | None) -> None:
 class Recorder(Observer):
     """Writes a record while a stream runs. Where it can't be written (a full disk), it ends, and the run goes on."""
 
-    def __init__(self, path: Path, places: int, split: str, redundancy: float, names: Sequence[str] | None) -> None:
+    def __init__(
+        self, path: Path, places: int, split: str, redundancy: float | None, names: Sequence[str] | None
+    ) -> None:
         self._path = path
         try:
             self._file: BinaryIO | None = path.open("wb", buffering=0)  # each line is written out at once
@@ -170,7 +172,7 @@ class Record:
 
     names: list[str]
     split: str
-    redundancy: float
+    redundancy: float | None  # None: none was given
     arrivals: dict[int, float] = field(default_factory=dict)
     job_names: dict[int, str] = field(default_factory=dict)
     departures: dict[int, float] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from echelon.profile import Profile
 from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
 from echelon.stream.coding import Coding
+from echelon.stream.defaults import Defaults
 from echelon.stream.deliverer import Deliverer
 from echelon.stream.display import Display, wanted
 from echelon.stream.driver import Decide, Driver
@@ -52,7 +53,10 @@ class Stream(Closing):
     cluster: where to run, a name of `CLUSTERS` or a cluster that is started already (it is closed with the stream). On
         "virtual" the workers' times are virtual: see `clusters.VirtualCluster`.
     workers: how many; by default as many as the profiles say, or as the cluster has room for.
-    redundancy: coded rows per row that an iteration needs.
+    redundancy: coded rows per row that an iteration needs. By default none is asked for beforehand: work is shared out
+        by speed, idle workers repeat what is late where that pays, and a product with a matrix is encoded with what the
+        measured spread of the workers asks for. Where you give it: a sum over P workers then takes about
+        1 + P (1 - 1/redundancy) times the work, since every worker computes what its first row combines.
     profile: what is known of the workers; without, the first iteration measures them.
     emulate: let the workers take the times that this profile's laws draw (from `seed`).
     split: how rows are shared out, a name of `SPLITS`.
@@ -93,7 +97,7 @@ class Stream(Closing):
         cluster: str | Cluster = "processes",
         *,
         workers: int | None = None,
-        redundancy: float = 1.1,
+        redundancy: float | None = None,
         profile: Profile | None = None,
         emulate: Profile | None = None,
         split: str = "theorem2",
@@ -109,7 +113,7 @@ class Stream(Closing):
         progress: bool | None = None,
         seed: int = 1,
     ) -> None:
-        self.redundancy = checks.number("redundancy", redundancy, least=1, size=1e3)
+        self.redundancy = None if redundancy is None else checks.number("redundancy", redundancy, least=1, size=1e3)
         checks.one_of("split", split, SPLITS)
         if strategy is not None:
             checks.one_of("strategy", strategy, ("auto",))
@@ -151,7 +155,9 @@ class Stream(Closing):
                 self._told.add(Recorder(Path(record), places, split, self.redundancy, names))
             for observer in observers:
                 self._told.add(observer)
-            self._driver = Driver(self._cluster, self._decider(patience_s), pacing, self._told, part_timeout_s)
+            defaults = Defaults(pacing, self._coding.at) if self.redundancy is None else None
+            decide = self._decider(patience_s)
+            self._driver = Driver(self._cluster, decide, pacing, self._told, defaults, part_timeout_s)
             self._driver.overlap, self._overlap = bool(overlap), overlap
             self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
             undo.pop_all()

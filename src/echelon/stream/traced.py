@@ -134,7 +134,8 @@ def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
     if left_out:
         notes.append(f"{', '.join(left_out)}: left out, because none of their tasks was seen to end.")
     arrivals, said = _arrivals(record)
-    redundancy = record.redundancy if round(needed * record.redundancy) == rows else rows / needed
+    given = record.redundancy
+    redundancy = given if given is not None and round(needed * given) == rows else rows / needed
     job = Workload(critical=needed, redundancy=redundancy, iterations=_usual_iterations(kind), arrivals=arrivals)
     return Traced(Profile(job, workers), tuple(known), tuple(left_out), tuple([*notes, *said]))
 
