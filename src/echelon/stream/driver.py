@@ -357,9 +357,9 @@ class Driver:
         running.store.users -= 1
         self._unload(running.store)
         if running is self._served:
-            self._liveness.dropped(self.now())
             self._drop_messages()
             self._seen = self._served = None
+            self._liveness.dropped(self.now())
         self._observers.tell(Observer.delivered, self.now(), running, outcome, error)
 
     def _tidy(self) -> None:
