@@ -81,7 +81,7 @@ def test_a_row_that_overruns_on_three_workers_fails_its_job_by_name():
     assert purge == Purge(1)
     assert isinstance(deliver, Deliver)
     assert deliver.outcome is Outcome.FAILED
-    assert "row 3 of slot 0 took too long on 3 workers" in deliver.error
+    assert "row 3 of slot 0 took too long on 3 workers" in deliver.cause.what
 
 
 def test_overruns_of_other_rows_and_rounds_fail_nothing():

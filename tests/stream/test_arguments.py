@@ -23,6 +23,7 @@ from tests.stream.test_stream import stream
         (lambda: stream(workers=0), "workers: 0 is not allowed"),
         (lambda: ec.Stream("virtual"), "workers: None is not allowed"),
         (lambda: stream(patience_s=0), "patience_s: 0 is not allowed"),
+        (lambda: stream(part_timeout_s=-1), "part_timeout_s: -1 is not allowed"),
         (lambda: stream(cluster=ThreadCluster(1), workers=3), "not allowed together with a cluster"),
         (lambda: stream(record="/nowhere/at/all"), "record: '/nowhere/at/all' is not allowed"),
         (lambda: stream(journal="/nowhere/at/all"), "journal: '/nowhere/at/all' is not allowed"),

@@ -432,9 +432,9 @@ class Driver:
         running.store.users -= 1
         self._unload(running.store)
         if running is self._served:
-            self._liveness.dropped(self.now())
             self._drop_messages()
             self._seen = self._served = None
+            self._liveness.dropped(self.now())
         error = None if cause is None else job_failed(running, cause)
         self._unkept.drop(number)
         self._unkept.keep(

@@ -61,7 +61,9 @@ def _begun(entry: dict[str, Any]) -> Record:
     names = [_text("names", name) for name in _listed("names", _field(entry, "names"))]
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"names: {names!r} is not allowed; must be one name per place, all different")
-    redundancy = checks.number("redundancy", _field(entry, "redundancy"), above=0, size=1e9)
+    redundancy = _field(entry, "redundancy")
+    if redundancy is not None:
+        redundancy = checks.number("redundancy", redundancy, above=0, size=1e9)
     return Record(names, _text("split", _field(entry, "split")), redundancy)
 
 
