@@ -48,8 +48,8 @@ def report() -> str:
     return (
         f"Rounds in virtual time, in the units of each cluster: {len(SEEDS)} runs of {ROUNDS} rounds each, after "
         f"{LEARNT} in which a stream that is told nothing learns. Advice knows the laws; both see the same draws. "
-        f"Behind by {worst:+.1%} at most (wanted: 5 %); twice the deviation of the mean is given. {EQUAL} equal workers "
-        f"take {by_default / plain:.2f} times as long by default as with `redundancy=1.0` (wanted: 1.02), and "
+        f"Behind by {worst:+.1%} at most (wanted: 5 %); twice the deviation of the mean is given. {EQUAL} equal "
+        f"workers take {by_default / plain:.2f} times as long by default as with `redundancy=1.0` (wanted: 1.02), and "
         f"{coded / plain:.2f} times with 1.1.\n\n{markdown_table(head, rows)}"
     )
 
