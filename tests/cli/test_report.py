@@ -37,6 +37,7 @@ def test_the_numbers_are_those_of_the_file(run, record):
     ]
     assert said["span"] == pytest.approx(left[4] - came[0])
     assert said["messages"] == {"needed": 8, "received": 8, "planned": 10}
+    assert said["parts_per_row"] == 1
     assert [worker["rows"] for worker in said["workers"]] == [6, 4]
     sent = [[message for entry in rounds for message in entry["messages"] if message[0] == place] for place in (0, 1)]
     assert [worker["results"] for worker in said["workers"]] == [len(messages) / 50 for messages in sent]

@@ -7,6 +7,7 @@ import pytest
 
 from bench.emulated import SLOW, cluster, equal, unequal
 from echelon import LinearJob, Stream, SumJob
+from echelon.cli.report import run_report
 from echelon.codes import Decoder, mds, uncoded
 from echelon.codes.subspace import _null_space
 from echelon.errors import ArgumentError
@@ -14,6 +15,7 @@ from echelon.jobs.sums import MOST_CODED
 from echelon.profile import Worker
 from echelon.schemes import coded_rows, pull
 from echelon.splits import theorem2
+from echelon.stream import read_record
 from echelon.stream.observer import Observer
 
 CONFIDENCE = 2.58  # deviations: 99 % of a normal law
@@ -111,7 +113,7 @@ def test_steady_workers_repeat_nothing_and_varying_ones_do():
     assert all(plan.pool is None for plan in steady.plans)
     varying = ran(summed(24, 30), emulate=cluster(24, equal(4, "gamma", 1.0)))
     assert varying.plans[0].pool is None
-    assert all(plan.pool is not None for plan in varying.plans[10:])
+    assert all(plan.pool is not None for plan in varying.plans[15:])
 
 
 def test_a_product_is_encoded_once_when_its_workers_vary_and_its_answers_stay_right():
@@ -166,6 +168,17 @@ def test_what_redundancy_costs_a_sum_is_told_once(caplog):
         "job 0: with this redundancy its rounds take 4.0 times the work of its 64 parts, because ever"
     )
     assert "leave redundancy out" in said
+
+
+def test_a_report_says_what_redundancy_costs(tmp_path):
+    path = tmp_path / "run"
+    with Stream("virtual", workers=32, redundancy=1.1, record=path) as stream:
+        stream.submit(summed(64, 2)).result()
+    assert run_report(read_record(path))["parts_per_row"] == 4.0
+    with Stream("virtual", workers=32, record=path) as stream:
+        stream.submit(summed(64, 2)).result()
+    said = run_report(read_record(path))
+    assert (said["parts_per_row"], said["redundancy"]) == (1.0, None)
 
 
 def test_redundancy_that_rounds_to_none_is_told_once(caplog):

@@ -36,16 +36,19 @@ def test_rounds_at_the_beginning_do_not_speak_for_help():
 
 def test_where_plain_rounds_have_become_better_a_check_finds_it():
     trial = Trial()
-    ran(trial, 60, [4.0, 5.0], [2.0, 2.1])
+    ran(trial, 60, [3.0, 3.5], [2.0, 2.1])
     assert trial.settled
     ran(trial, CHECKED, [1.0, 1.1], [2.0, 2.1])
     assert trial.failed
 
 
-def test_a_check_costs_one_plain_round_where_help_clearly_pays():
+def test_a_check_costs_one_plain_round_where_help_pays_and_none_where_it_pays_much():
+    trial = Trial()
+    ran(trial, WARM + TRIED, [1.5], [1.0])
+    assert ran(trial, 3 * CHECKED, [1.5], [1.0]) == 3 * CHECKED - 1
     trial = Trial()
     ran(trial, WARM + TRIED, [4.0], [1.0])
-    assert ran(trial, 3 * CHECKED, [4.0], [1.0]) == 3 * CHECKED - 1
+    assert ran(trial, 3 * CHECKED, [4.0], [1.0]) == 3 * CHECKED
 
 
 def test_a_job_begins_with_what_one_of_its_kind_showed():

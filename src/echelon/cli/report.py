@@ -12,6 +12,7 @@ from echelon.cli.options import AsJson
 from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
 from echelon.stream import Record, read_record
+from echelon.stream.planning import DEAR
 from echelon.stream.recorded import busy, iterations, record_timeline, span
 
 _JOBS_SHOWN = 20
@@ -79,6 +80,7 @@ def run_report(record: Record) -> dict[str, Any]:
     return {
         "split": record.split,
         "redundancy": record.redundancy,
+        "parts_per_row": _parts_per_row(record),
         "span": last - first,
         "rounds": rounds,
         "delay": _summary([record.departures[job] - record.arrivals[job] for job in done]),
@@ -91,6 +93,11 @@ def run_report(record: Record) -> dict[str, Any]:
         "workers": workers,
         "jobs": jobs,
     }
+
+
+def _parts_per_row(record: Record) -> float | None:
+    costs = [cost for seen in record.rounds for lane in seen.lanes.values() for cost in lane]
+    return float(np.mean(costs)) if costs else None
 
 
 def _summary(values: Sequence[float]) -> dict[str, float | None]:
@@ -139,6 +146,8 @@ def _show(said: dict[str, Any]) -> None:
         f"Messages per round: {show(messages['needed'], 2)} needed, {show(messages['received'], 2)} received before it "
         f"ended, {show(messages['planned'], 2)} planned."
     )
+    if (said["parts_per_row"] or 0.0) > DEAR:
+        out.print(f"A row costs {show(said['parts_per_row'], 1)} parts: without redundancy it would cost one.")
 
 
 def _draw(record: Record, said: dict[str, Any], folder: Path) -> list[Path]:

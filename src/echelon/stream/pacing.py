@@ -25,6 +25,7 @@ SHORT = 100.0  # how many times shorter than believed a task must be to be unlik
 RESCALE = 1.5  # a job whose parts take this much more or less time than those before is other work
 DRIFT = 1.15  # how much a speed must have changed for another split to be considered
 GAIN = 0.02  # share of an iteration that another split must save
+FIRMER = (5, 10, 20)  # rounds after which another split is considered, since speeds are known better
 PROBE = 16  # rounds after which workers that get no rows are tried again
 GAMMA = 1.0  # of Theorem 2's metric
 
@@ -162,7 +163,7 @@ class Pacing:
             not self.adapt
             or self.rule == "uniform"
             or not self.known
-            or (ratio.max() < DRIFT and ratio.min() * DRIFT > 1)
+            or (ratio.max() < DRIFT and ratio.min() * DRIFT > 1 and self.rounds not in FIRMER)
         ):
             return counts
         fresh = self._split(code, at)

@@ -14,7 +14,8 @@ SURE = 1.5  # standard deviations by which rounds must be worse
 OUTLIER = 3.0  # times the median: what takes longer counts as this
 WAIT, LONGEST = 100, 3200  # rounds until it is tried again where it did not pay; twice as many each time
 WARM = 2  # rounds at the beginning that say nothing
-CHECKED = 100  # rounds after which plain ones are tried again where help did pay; four times as many each time
+CHECKED = 100  # rounds after which plain ones are tried again where help paid a little; four times as many each time
+LITTLE = 2.0  # times a round with help: plain ones that took longer are not tried again
 CLEAR = 1.3  # times a round with help: one plain round that takes longer ends the check
 
 
@@ -40,6 +41,7 @@ class Trial:
         self._rounds, self._wait = 0, WAIT
         self._again = WAIT if failed else 0
         self._check, self._checking = CHECKED, False
+        self._fresh: list[float] = []
 
     @property
     def settled(self) -> bool:
@@ -51,18 +53,27 @@ class Trial:
         self._rounds += 1
         if self._rounds <= WARM:
             return
-        (self._helped if helped else self._plain).append(seconds)
         if self._checking and not helped:
-            clear = seconds > CLEAR * float(np.mean(self._helped))
-            self._checking = not clear and len(self._plain) < TRIED
-        elif not self.failed and self._rounds >= self._check and len(self._helped) == KEPT:
-            self._check, self._checking = 4 * self._rounds, True
-            self._plain.clear()
+            self._checked(seconds)
+        else:
+            (self._helped if helped else self._plain).append(seconds)
+        if not self.failed and self._rounds >= self._check and len(self._helped) == KEPT:
+            self._check = 4 * self._rounds
+            self._checking = not self._plain or float(np.mean(self._plain)) < LITTLE * float(np.mean(self._helped))
+            self._fresh = []
         if not self._checking and len(self._helped) >= TRIED and len(self._plain) >= TRIED and self._worse():
             self.failed, self.proven = True, False
             self._again = self._rounds + self._wait
             self._wait = min(LONGEST, 2 * self._wait)
             self._helped.clear()
+
+    def _checked(self, seconds: float) -> None:
+        """Note a plain round of a check."""
+        self._fresh.append(seconds)
+        clear = seconds > CLEAR * float(np.mean(self._helped))
+        self._checking = not clear and len(self._fresh) < TRIED
+        if len(self._fresh) == TRIED:
+            self._plain = deque(self._fresh, maxlen=KEPT)
 
     def restart(self) -> None:
         """Forget the rounds with help: from now on it is another kind of help."""
