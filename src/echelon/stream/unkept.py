@@ -35,6 +35,8 @@ class Unkept:
             self._left.append((job, tell, then))
             self._wait()
             return False
+        if self._left:
+            self.due = self._now()  # there is room again
         return True
 
     def drop(self, job: int) -> None:
