@@ -92,10 +92,10 @@ BUGS = [
     ),
     Bug(
         "a job is marked as delivered too early", DELIVERER,
-        "        if self._journal is not None and failed is not None:\n",
+        "        if self._journal is not None and error is not None:\n",
         "        if self._journal is not None and outcome is Outcome.DONE:\n"
         "            self._journal.delivered(running.number)\n"
-        "        if self._journal is not None and failed is not None:\n",
+        "        if self._journal is not None and error is not None:\n",
     ),
     Bug(
         "the cancel of a job that waits is lost", MACHINE,
@@ -173,7 +173,7 @@ BUGS = [
     ),
     Bug(
         "what late workers owe is given to nobody", MACHINE,
-        "[*collection.share(collection.orphans(left), left)] if self.late else []", "[]",
+        "self._mend(collection) if self.late or not waiting else []", "[]",
     ),
     Bug("a worker that joins gets no work", MACHINE, "if len(self.workers) > 1:\n", "if self.workers:\n"),
     Bug(

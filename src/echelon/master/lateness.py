@@ -10,9 +10,9 @@ just takes long is not computed by everybody. In a job's first round nothing is 
 the workers that have something to do have sent a message, which show what it takes.
 
 So equal and steady workers are never late, and workers that vary are late as rarely as they were that slow before. A
-hung worker's rows are with others after 1.5 task times, and there after 2.5. If everybody is silent there is no one to
-compare with; then messages may be lost, and everything is given out again, but only after 30 s and ten times the limit
-(600 s if nothing is known).
+hung worker's rows are with others after 1.5 task times, and there after 2.5. If everybody is silent, or nobody else may
+do what the late ones owe, there is no one to compare with; then messages may be lost, and everything is given out
+again, but only after 30 s and ten times the limit (600 s if nothing is known).
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ class Lateness:
         self.due = start + (LEAST_S if silence is None else max(LEAST_S, FACTOR * silence))
 
     def judge(self, event: Alarm, collection: Collection, workers: list[int]) -> tuple[set[int], bool]:
-        """Return which of these workers are late, and whether all have been silent for too long; set `due`."""
+        """Return which workers are late beside others, and whether all that owe something are silent for long."""
         now = event.time
         self._since |= dict.fromkeys(collection.fresh, now)
         collection.fresh.clear()
@@ -54,15 +54,16 @@ class Lateness:
         for worker in silent - late:  # it owes only what others have sent, and its message may be lost
             collection.busy[worker] = 0
         soon = now + max(LEAST_S, _AGAIN * (now - self._start))
-        if late and len(late) == len(workers):
-            lost = max(waits.values()) + (max(START_S, LOST * limit) if known else FIRST_S)
+        last = max(waits.values(), default=max([self._start, *event.heard.values(), *self._since.values()]))
+        lost = last + (max(START_S, LOST * limit) if known else FIRST_S)
+        if not owing or len(late) == len(workers):
             self.due = min(lost, soon)
             return set(), now >= lost
         looks = [since + limit for worker, since in waits.items() if worker not in silent]
         self.due = min(looks, default=max(soon, now + limit))
         if not known:  # what is said from now on may shorten the limit
             self.due = min(self.due, soon)
-        return late, False
+        return late, now >= lost
 
     def _limit(self, event: Alarm, owing: list[int]) -> tuple[float, bool]:
         """Return how long a worker may be silent, and whether that is known rather than assumed."""

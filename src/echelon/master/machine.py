@@ -371,7 +371,9 @@ class Master:
             assert self.job is not None
             return [Starve(self.job, self.round)]
         hands = self._hands()
-        return list(collection.share(collection.orphans(hands), hands))
+        given = collection.share(collection.orphans(hands), hands)
+        # what none of them may do, as they did it before and it does not count
+        return [*given, *collection.share(collection.orphans(self.workers), self.workers)]
 
     def _alarm(self, event: Alarm) -> list[Action]:
         stale = event.round != self.round or event.attempt != self.attempt
@@ -392,14 +394,17 @@ class Master:
         """Give what late workers owe to others, too."""
         self.late.clear()
         self.late, lost = self.lateness.judge(event, collection, self._hands())
-        if lost:
+        if lost and not self.late:
             return self._repeat(event.time, collection)
         left = self._hands()
         rule, owing = collection.rule, any(collection.pending.get(worker) for worker in left)
         if self.late and rule is not None and not owing and rule.met(collection.recovered):
             return self._end_round()  # only late workers owe something, and it is not needed
-        given: list[Action] = [*collection.share(collection.orphans(left), left)] if self.late else []
+        waiting = any(collection.pending.get(worker) for worker in self.workers)
+        given = self._mend(collection) if self.late or not waiting else []
         given += collection.pull(left)
+        if lost and not given:
+            return self._repeat(event.time, collection)
         self.attempt += bool(given)
         return [*given, self._timer(event.time)]
 
