@@ -18,6 +18,8 @@ from echelon.simulation.simulated_jobs import simulate_sampled
 from echelon.theory import TabulatedCdf, queue_delay, service_moments
 
 _STREAM_SEEDS, _STREAM_JOBS = 40, 1500
+_STREAM_DRAWS = 100_000_000  # tasks of all simulated streams: a second or two
+_FEWEST_JOBS = 20  # of a simulated stream; where even these would take too long, a formula is all there is
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 
@@ -78,7 +80,12 @@ def needs_streams(profile: Profile, sampler: RoundSampler) -> bool:
 def job_delay(profile: Profile, moments: Moments, sampler: RoundSampler, seed: int) -> JobDelay:
     """Return the delay of the profile's jobs, whose iterations have these moments and are drawn by the sampler."""
     found = by_formula(profile, moments)
-    return _streams(profile, sampler, seed, moments.mean) if found.stable and needs_streams(profile, sampler) else found
+    if not found.stable or not needs_streams(profile, sampler):
+        return found
+    most = _STREAM_DRAWS // (2 * _STREAM_SEEDS * profile.workload.iterations * sampler.plan.draws)
+    if most < _FEWEST_JOBS:
+        return JobDelay(found.mean, float("nan"), True, "approximate", f"{found.formula}; too large to be simulated")
+    return _streams(profile, sampler, seed, moments.mean, min(most, _STREAM_JOBS))
 
 
 def by_formula(profile: Profile, moments: Moments) -> JobDelay:
@@ -107,15 +114,15 @@ def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
     return np.where(np.isfinite(rises), rises, np.inf)
 
 
-def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: float) -> JobDelay:
-    """Return the delay of simulated streams, and its half-width.
+def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: float, most: int) -> JobDelay:
+    """Return the delay of simulated streams of at most so many jobs, and its half-width.
 
     A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
     streams are still too short, and no interval is claimed.
     """
     wanted = int(8 / (1 - iteration * profile.workload.iterations / profile.workload.arrivals.mean) ** 2)
-    jobs = min(max(wanted, 300), _STREAM_JOBS)
+    jobs = min(max(wanted, 300), most)
     seen = simulate_sampled(sampler, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, warmup=jobs).delay
-    if wanted > _STREAM_JOBS:
+    if wanted > most:
         return JobDelay(seen.mean, float("nan"), True, "sampled", "simulated streams, too short for this load")
     return JobDelay(seen.mean, seen.high - seen.mean, True, "sampled", "simulated streams")
