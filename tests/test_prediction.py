@@ -166,3 +166,13 @@ def test_large_rounds_are_sampled_less_often():
     for rows, wanted in ((50, 100_000), (5_000, 10_000), (200_000, 250)):
         plan = ec.schemes.any_k([rows // 2, rows // 2], rows)
         assert _rounds(RoundSampler(plan, [ec.delays.Pareto.fit(1.0, 0.5)] * 2, np.zeros(2))) == wanted
+
+
+def test_streams_that_would_take_too_long_are_not_simulated_and_that_is_said():
+    arrivals = ec.Arrivals.recorded([9e9, 8e9])
+    job = ec.Workload(critical=3_000, redundancy=1.0, iterations=100_000, arrivals=arrivals)
+    profile = ec.Profile(job, [ec.Worker("a", mean=1.0, std=1.0), ec.Worker("b", mean=1.0, std=1.0)])
+    found = ec.predict_jobs(ec.schemes.any_k([1_500, 1_500], 3_000), profile)
+    assert (found.stable, found.delay_method) == (True, "approximate")
+    assert found.formula.endswith("; too large to be simulated")
+    assert np.isnan(found.delay_error)

@@ -18,6 +18,8 @@ from echelon.simulation.simulated_jobs import simulate_sampled
 from echelon.theory import TabulatedCdf, queue_delay, service_moments
 
 _STREAM_SEEDS, _STREAM_JOBS, _STREAM_ROUNDS = 40, 1500, 3000
+_STREAM_DRAWS = 100_000_000  # tasks of all simulated streams: a second or two
+_FEWEST_JOBS = 20  # of a simulated stream; where even these would take too long, a formula is all there is
 _WAIT = 1e-3  # share of a job's time that waiting must reach to be simulated
 _Z = float(ndtri((1 + CONFIDENCE) / 2))
 
@@ -81,7 +83,10 @@ def job_delay(profile: Profile, moments: Moments, sampler: RoundSampler, seed: i
     found = by_formula(profile, moments)
     if not found.stable or not needs_streams(profile, sampler) or _hardly_waits(profile, moments):
         return found
-    return _streams(profile, sampler, seed, moments.mean)
+    most = _STREAM_DRAWS // (2 * _STREAM_SEEDS * profile.workload.iterations * sampler.plan.draws)
+    if most < _FEWEST_JOBS:
+        return JobDelay(found.mean, float("nan"), True, "approximate", f"{found.formula}; too large to be simulated")
+    return _streams(profile, sampler, seed, moments.mean, min(most, _STREAM_JOBS))
 
 
 def _hardly_waits(profile: Profile, moments: Moments) -> bool:
@@ -122,16 +127,16 @@ def _slopes(profile: Profile, mean: float, second: float) -> FloatArray:
     return np.where(np.isfinite(rises), rises, np.inf)
 
 
-def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: float) -> JobDelay:
-    """Return the delay of simulated streams, and its half-width.
+def _streams(profile: Profile, sampler: RoundSampler, seed: int, iteration: float, most: int) -> JobDelay:
+    """Return the delay of simulated streams of at most `most` jobs, and its half-width.
 
     A queue forgets its start after some 1 / (1 - load)^2 jobs. Where that is more than can be run here, the
     streams are still too short, and no interval is claimed. Short jobs are many, so that bursts are seen to end.
     """
     wanted = int(8 / (1 - iteration * profile.workload.iterations / profile.workload.arrivals.mean) ** 2)
     many = min(300, -(-_STREAM_ROUNDS // profile.workload.iterations))
-    jobs = min(max(wanted, many), _STREAM_JOBS)
+    jobs = min(max(wanted, many), most)
     seen = simulate_sampled(sampler, profile, jobs=jobs, seeds=_STREAM_SEEDS, seed=seed, warmup=jobs).delay
-    if wanted > _STREAM_JOBS:
+    if wanted > most:
         return JobDelay(seen.mean, float("nan"), True, "sampled", "simulated streams, too short for this load")
     return JobDelay(seen.mean, seen.high - seen.mean, True, "sampled", "simulated streams")

@@ -78,13 +78,13 @@ class CountedProcesses(ProcessCluster):
         self.loads[key] = self.loads.get(key, 0) + 1
         super().load(key, work)
 
-    def _report(self, handle, frame):
-        report = super()._report(handle, frame)
-        token = getattr(report, "token", None)
-        if token is not None:
-            self.held.add((id(token[0]), token[1]))
-            self.blocks.add((id(token[0]), token[1]))
-        return report
+    def _result(self, handle, frame):
+        message = super()._result(handle, frame)
+        if message.token is not None:
+            block = id(message.token[0]), message.token[1]
+            self.held.add(block)
+            self.blocks.add(block)
+        return message
 
     def release(self, message):
         if message.token is not None:
