@@ -1,4 +1,4 @@
-"""`python -m bench.mutated`: damaged profiles and records, and what the commands that read them say.
+"""`python -m bench.mutated`: damaged profiles, records and journals, and what the commands that read them say.
 
 Each file is a good one with one to three random changes: bytes flipped, lines dropped, repeated or swapped, numbers
 replaced by what is no number there, keys renamed, the end cut off, a part repeated hundreds of times. A command may
@@ -78,6 +78,24 @@ def records(folder: Path) -> list[bytes]:
         _record(folder / "ahead.run", ec.clusters.VirtualCluster(3), None, overlap=True),
     ]
     return [path.read_bytes() for path in made]
+
+
+def journals(folder: Path) -> list[bytes]:
+    """Return a good journal: of jobs that were done and not taken, and of one that failed."""
+    path = folder / "jobs.db"
+    with ec.Stream("virtual", workers=2, redundancy=1.0, journal=path, progress=False) as stream:
+        for divisor in (0.0, 1.0, 2.0):
+            job = ec.SumJob(
+                partial=_divided, update=lambda x, total: total, state=1.0, chunks=np.array([divisor, 1.0]), iterations=2
+            )
+            stream.submit(job)
+    return [path.read_bytes()]
+
+
+def _divided(state: float, chunk: np.ndarray) -> float:
+    if not chunk:
+        raise ZeroDivisionError
+    return state / float(chunk)
 
 
 def _record(path: Path, cluster: ec.clusters.Cluster, plan: ec.Plan | None, *, overlap: bool = False) -> Path:
@@ -161,6 +179,8 @@ def commands(kind: str, path: Path) -> list[list[str]]:
     if kind == "profile":
         few = ["--seeds", "2", "--jobs", "1"]
         return [["plan", str(path)], ["plan", str(path), "--json"], ["simulate", str(path), *few]]
+    if kind == "journal":
+        return [["journal", str(path)], ["journal", str(path), "--json"], ["journal", str(path), "--drop", "1"]]
     out = str(path.with_suffix(".toml"))
     return [["report", str(path), "--json"], ["report", str(path)], ["trace", str(path), "--out", out]]
 
@@ -184,7 +204,9 @@ class Case:
 
     def run(self, folder: Path) -> str:
         """Return what is wrong with how the command ended, in words; nothing where it succeeded or said one line."""
-        path = folder / f"mutated.{'toml' if self.kind == 'profile' else 'run'}"
+        path = folder / f"mutated.{self.kind}"
+        for beside in ("-wal", "-shm", ".lock"):  # what SQLite and a journal leave beside a file
+            path.with_name(path.name + beside).unlink(missing_ok=True)
         path.write_bytes(self.data)
         return outcome(commands(self.kind, path)[self.command])[1]
 
@@ -247,7 +269,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        good = {"profile": profiles(), "record": records(folder)}
+        good = {"profile": profiles(), "record": records(folder), "journal": journals(folder)}
         for kind, files in good.items():  # the good ones load what the others need, before any child is forked
             for data in files:
                 path = folder / f"good.{kind}"

@@ -4,14 +4,15 @@ import json
 
 import pytest
 
-from bench.mutated import CHANGES, Case, commands, outcome, profiles, records
+from bench.mutated import CHANGES, Case, commands, journals, outcome, profiles, records
 
 COUNT = 180
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    return {"profile": profiles(), "record": records(tmp_path_factory.mktemp("good"))}
+    folder = tmp_path_factory.mktemp("good")
+    return {"profile": profiles(), "record": records(folder), "journal": journals(folder)}
 
 
 def test_undamaged_files_are_read_by_every_command(good, tmp_path):
@@ -23,7 +24,7 @@ def test_undamaged_files_are_read_by_every_command(good, tmp_path):
                 assert outcome(command) == (0, ""), command
 
 
-def test_damaged_profiles_and_records_give_one_line_and_exit_code_2_or_are_read(good, tmp_path):
+def test_damaged_files_give_one_line_and_exit_code_2_or_are_read(good, tmp_path):
     for seed in range(COUNT):
         wrong = Case.drawn(seed, good).run(tmp_path)
         assert not wrong, f"seed {seed}: {wrong}"
