@@ -86,7 +86,11 @@ def journals(folder: Path) -> list[bytes]:
     with ec.Stream("virtual", workers=2, redundancy=1.0, journal=path, progress=False) as stream:
         for divisor in (0.0, 1.0, 2.0):
             job = ec.SumJob(
-                partial=_divided, update=lambda x, total: total, state=1.0, chunks=np.array([divisor, 1.0]), iterations=2
+                partial=_divided,
+                update=lambda x, total: total,
+                state=1.0,
+                chunks=np.array([divisor, 1.0]),
+                iterations=2,
             )
             stream.submit(job)
     return [path.read_bytes()]
