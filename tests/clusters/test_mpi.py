@@ -107,7 +107,7 @@ class Fatal:
 
 journal, spent = sys.argv[1:]
 fresh = not os.path.exists(journal)
-with ec.Stream("mpi", redundancy=1.0, journal=journal) as stream:  # nobody can be done without
+with ec.Stream("mpi", redundancy=1.0, patience_s=1e3, journal=journal) as stream:  # nobody can be done without
     if fresh:
         for seed in range(3):
             job = sum_job(seed, iterations=20)

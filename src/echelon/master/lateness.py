@@ -60,7 +60,7 @@ class Lateness:
             self.due = min(lost, soon)
             return set(), now >= lost
         looks = [since + limit for worker, since in waits.items() if worker not in silent]
-        self.due = min(looks, default=max(soon, now + limit))
+        self.due = min(looks, default=max(min(soon, lost), now + limit))
         if not known:  # what is said from now on may shorten the limit
             self.due = min(self.due, soon)
         return late, now >= lost
