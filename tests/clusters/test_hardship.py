@@ -23,6 +23,7 @@ from echelon.errors import ClusterError
 from tests.clusters import works
 from tests.clusters.desk import LIMIT_S, Desk, tasks
 from tests.clusters.test_processes import alive, descriptors
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="worker processes need Linux")
 
@@ -444,7 +445,8 @@ def test_a_worker_s_print_goes_nowhere_where_the_program_has_no_standard_descrip
     )
     out = tmp_path / "out"
     ended = subprocess.run(
-        ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, str(script), str(out)], timeout=LIMIT_S, check=False
-    )
+        ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, str(script), str(out)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
     assert ended.returncode == 0
     assert out.read_text() == "10 ['/dev/null', '/dev/null', '/dev/null']"
