@@ -28,7 +28,7 @@ _ARRAYS = {"float64": "FloatArray", "int64": "IntArray", "complex128": "ComplexA
 MODULES = (
     "stream", "jobs", "schemes", "codes", "delays", "splits", "theory", "simulation", "blocks", "products",
     "stragglers", "clusters", "master", "torch", "sklearn", "operators", "profile", "plan", "endings", "prediction",
-    "search", "job_delay", "can", "estimate", "files", "errors",
+    "search", "job_delay", "can", "estimate", "files", "cause", "errors",
 )  # fmt: skip
 
 
