@@ -1,7 +1,8 @@
 """`python -m bench.planted`: bugs planted one at a time into a copy of the package, and which tests catch each.
 
-Bugs in master and driver must be caught by the whole-stack schedules (`bench.chaos`), those in the clusters by the
-tests of the clusters. A bug whose place is gone, or that nothing catches, ends the command with exit code 1.
+Bugs in master and driver must be caught by the whole-stack schedules (`bench.chaos`), those in the clusters, and of
+how soon late rows are given to others, by tests. A bug whose place is gone, or that nothing catches, ends the command
+with exit code 1.
 """
 
 import argparse
@@ -21,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 SCHEDULES = 2000  # a bug must be caught within this many
 LIMIT_S = 900.0
 TESTS = [f"tests/clusters/test_{name}.py" for name in ("shelf", "places", "memory", "mailbox", "processes", "hardship")]
-TESTS += ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py", "-k", "not [ray"]
+TESTS += ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py", "tests/stream/test_liveness.py"]
+TESTS += ["-k", "not [ray"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ BUGS = [
     ),
     Bug(
         "what late workers owe is given to nobody", MACHINE,
-        "self._mend(collection) if self.late or not waiting else []", "[]",
+        "self._mend(collection) if self.late or not waiting else []", "[]", tests=True,
     ),
     Bug("a worker that joins gets no work", MACHINE, "if len(self.workers) > 1:\n", "if self.workers:\n"),
     Bug(

@@ -285,13 +285,12 @@ class Life:
                 self._program.seen.cancelled.add(handle.number)
 
     def _fill_journal(self, _: int) -> None:
-        """Let the disk of the journal be full, as SQLite sees it."""
-        base = self._stream._journal._base._base
-        base.execute(f"PRAGMA max_page_count = {base.execute('PRAGMA page_count').fetchone()[0]}")
+        """Let the disk of the journal be full: nothing more is written."""
+        self._stream._journal._base.write = _no_room
         self._full = True
 
     def _make_room(self, _: int) -> None:
-        self._stream._journal._base._base.execute(f"PRAGMA max_page_count = {2**30}")
+        vars(self._stream._journal._base).pop("write", None)
         self._full = False
 
     def _close_full(self) -> None:
@@ -340,6 +339,10 @@ class Life:
             assert handle.done(), f"{handle} never ended"
             if handle.cancelled() and self._program._journal is None:
                 self._program.seen.cancelled.add(handle.number)
+
+
+def _no_room(*_: Any) -> None:
+    raise JournalFull("the journal can't be written: database or disk is full")
 
 
 class Full:

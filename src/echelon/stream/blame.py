@@ -24,10 +24,13 @@ class Blame:
         self._last: dict[int, int] = {}  # the last round that was counted
         self._gone: dict[int, int] = {}  # places of workers lost in this round
 
+    def place(self, message: Message) -> int | None:
+        """Return from which place a message of this round came."""
+        return self._places.get(message.worker, self._gone.get(message.worker))
+
     def name(self, message: Message) -> None:
         """Say that a message is wrong, and let a successor take the place of a worker that is often named."""
-        worker = message.worker
-        place = self._places.get(worker, self._gone.get(worker))
+        worker, place = message.worker, self.place(message)
         log.warning(
             "worker %d (place %s) sent a wrong result for row %d of slot %d in round %d; it is not used",
             worker, place, message.row, message.slot, message.round,

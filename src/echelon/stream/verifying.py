@@ -74,7 +74,8 @@ class Verifying:
             held.append(message)
         else:
             self._cluster.release(message)
-        if same is None or held[same].worker == message.worker:  # no worker confirms itself
+        # no worker confirms itself, or the one that it succeeds: what was wrong with the place may still be
+        if same is None or self._blame.place(held[same]) == self._blame.place(message):
             self._repeats[at] += same is not None and len(held) > 1
             if len(held) >= _VOTES or self._repeats[at] >= _REPEATS:
                 return events.Failed(
