@@ -222,7 +222,7 @@ class Deliverer(Observer):
     def withdraw(self, number: int) -> bool:
         """Leave a job out from now on, because it was cancelled; return whether it was still expected."""
         with self.changed:
-            if number not in self._handles or number in self._decided:
+            if number not in self._handles or self._decided.get(number):
                 return False
             self._decided[number] = True
             return True
@@ -283,23 +283,25 @@ class Deliverer(Observer):
 
     def delivered(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
         """A job ended. Told again, by what a full journal did not take, it only writes that."""
-        with self.changed:  # a cancel comes before this, or too late
+        with self.changed:
             if self._decided.setdefault(running.number, outcome is Outcome.CANCELLED):
                 outcome, error = Outcome.CANCELLED, None
         if self._journal is not None and error is not None:
             with self._keeping():
                 self._journal.failed(running.number, str(error))
         if running.number in self._handles:
-            self._end(time_s, running, outcome, error)
+            outcome = self._end(time_s, running, outcome, error)
         # last: who cancels a job need not wait for a disk
         if self._journal is not None and outcome is Outcome.CANCELLED:
             with self._keeping():
                 self._journal.dropped(running.number)
         del self._decided[running.number]
 
-    def _end(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> None:
-        """Let go of a job, and tell its handle."""
+    def _end(self, time_s: float, running: Running, outcome: Outcome, error: JobFailed | None) -> Outcome:
+        """Let go of a job, and tell its handle; return how it ended."""
         with self.changed:
+            if self._decided[running.number]:  # a cancel comes before this, or too late
+                outcome, error = Outcome.CANCELLED, None
             handle = self._handles.pop(running.number)
             delay = time_s - running.arrived
             result = running.state if outcome is Outcome.DONE else None
@@ -320,6 +322,7 @@ class Deliverer(Observer):
         if outcome is not Outcome.CANCELLED:
             handle.finish(delivery)
         log.info("%s %s after %.3f s, %d iterations", handle.name, outcome.value, delay, running.iteration)
+        return outcome
 
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         """A worker joined."""
