@@ -9,7 +9,7 @@ import pytest
 
 import echelon as ec
 from echelon.clusters import VirtualCluster
-from echelon.clusters.faults import Faults
+from echelon.clusters.faults import Crash, Faults
 from echelon.errors import ArgumentError, JobFailed
 from echelon.schemes import backups, fractional_repetition, multi_message, pull
 from echelon.stream import read_record
@@ -31,13 +31,13 @@ class Named(ec.Observer):
         self.lost.append(worker)
 
 
-def cluster(wrong, places=PLACES, seed=5):
+def cluster(wrong, places=PLACES, seed=5, incidents=()):
     return VirtualCluster(
         emulate=ec.Profile(
             ec.Workload(critical=16, redundancy=1.5, iterations=50, arrivals=ec.Arrivals.poisson(0.01)),
             [ec.Worker(f"w{i}", mean=0.1, std=0.1) for i in range(places)],
         ),
-        faults=Faults(np.random.default_rng(seed), wrong=wrong),
+        faults=Faults(np.random.default_rng(seed), wrong=wrong, incidents=incidents),
     )
 
 
@@ -223,6 +223,16 @@ def test_two_workers_that_never_agree_fail_their_job_and_hang_for_no_third():
         pytest.raises(JobFailed, match="do not agree, time after time, and no third one settles it"),
     ):
         stream.submit(Sums(40).job, deliver=False).result()
+
+
+def test_a_vote_waits_for_the_third_place_while_its_worker_is_away():
+    made, named = Sums(2, parts=6), Named()
+    where = cluster({1: 1.0}, places=3, incidents=(Crash(time=0.1, place=2, notice=0.0, restart=300.0),))
+    with ec.Stream(where, verify="vote", patience_s=0.5, observers=[named]) as stream:
+        assert stream.submit(made.job).result() == 2
+    assert where.now() > 300.0
+    assert made.worst < 1e-9
+    assert set(named.places) == {1}
 
 
 def test_products_whose_terms_cancel_are_not_taken_for_wrong():

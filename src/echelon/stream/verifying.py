@@ -20,8 +20,9 @@ from echelon.plan import Plan
 from echelon.stream.blame import Blame
 from echelon.stream.observer import Running
 
-_VOTES = 6  # results of a row of which no two agree
-_REPEATS = 5  # times that a worker repeats itself where another one differs, and no third is there
+_TRIES = 6  # results of a row on which no two places agree, after which its job fails
+_AWAY = 50  # the same while there is no third place, whose worker may come back
+_HELD = 6  # different results of a row that are kept
 _VOTERS = 3  # places that a vote needs
 
 _UNSURE = (
@@ -41,7 +42,7 @@ class Verifying:
         self._cluster, self._blame = cluster, blame
         self._running: Running | None = None
         self._round, self._terms = 0, 0.0
-        self._repeats: Counter[tuple[int, int]] = Counter()
+        self._tries: Counter[tuple[int, int, bool]] = Counter()
         self._voted: set[int] = set()  # slots that had rows to spare, and need a vote
         self._doubtful: dict[tuple[int, int], list[Message]] = {}  # results of a row that no other worker confirmed
 
@@ -54,7 +55,7 @@ class Verifying:
         for message in (message for held in self._doubtful.values() for message in held):
             self._cluster.release(message)
         self._doubtful.clear()
-        self._repeats.clear()
+        self._tries.clear()
         self._voted.clear()
         self._blame.end_round()
 
@@ -72,12 +73,15 @@ class Verifying:
         same = next((i for i, one in enumerate(held) if self._agree(one, message)), None)
         if same is None:
             held.append(message)
+            if len(held) > _HELD:
+                self._cluster.release(held.pop(0))
         else:
             self._cluster.release(message)
         # no worker confirms itself, or the one that it succeeds: what was wrong with the place may still be
         if same is None or self._blame.place(held[same]) == self._blame.place(message):
-            self._repeats[at] += same is not None and len(held) > 1
-            if len(held) >= _VOTES or self._repeats[at] >= _REPEATS:
+            away = self._blame.places < _VOTERS <= self._cluster.workers
+            self._tries[*at, away] += len(held) > 1
+            if self._tries[*at, away] >= (_AWAY if away else _TRIES):
                 return events.Failed(
                     now, self._round, Cause(_UNSURE.format(message.slot), slot=message.slot, row=message.row)
                 )
