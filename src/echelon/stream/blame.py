@@ -24,11 +24,6 @@ class Blame:
         self._last: dict[int, int] = {}  # the last round that was counted
         self._gone: dict[int, int] = {}  # places of workers lost in this round
 
-    @property
-    def places(self) -> int:
-        """How many places have a worker."""
-        return len(self._places)
-
     def place(self, message: Message) -> int | None:
         """Return from which place a message of this round came."""
         return self._places.get(message.worker, self._gone.get(message.worker))

@@ -4,7 +4,7 @@ To the master both are one thing: rows that do not count as a worker sent them (
 doubtful are kept until their row is settled; whoever sent one that differs from what was settled is named.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +21,7 @@ from echelon.stream.blame import Blame
 from echelon.stream.observer import Running
 
 _TRIES = 6  # results of a row on which no two places agree, after which its job fails
-_AWAY = 50  # the same while there is no third place, whose worker may come back
+_ALONE = 50  # the same while no third place has sent one: its worker may be away, or hang
 _HELD = 6  # different results of a row that are kept
 _VOTERS = 3  # places that a vote needs
 
@@ -42,7 +42,8 @@ class Verifying:
         self._cluster, self._blame = cluster, blame
         self._running: Running | None = None
         self._round, self._terms = 0, 0.0
-        self._tries: Counter[tuple[int, int, bool]] = Counter()
+        self._tries: Counter[tuple[int, int]] = Counter()
+        self._spoke: defaultdict[tuple[int, int], set[int | None]] = defaultdict(set)  # places, of a row
         self._voted: set[int] = set()  # slots that had rows to spare, and need a vote
         self._doubtful: dict[tuple[int, int], list[Message]] = {}  # results of a row that no other worker confirmed
 
@@ -56,6 +57,7 @@ class Verifying:
             self._cluster.release(message)
         self._doubtful.clear()
         self._tries.clear()
+        self._spoke.clear()
         self._voted.clear()
         self._blame.end_round()
 
@@ -70,6 +72,7 @@ class Verifying:
         """Return the message of a row on which two workers agree, or what to tell the master as long as they do not."""
         at = message.slot, message.row
         held = self._doubtful.setdefault(at, [])
+        self._spoke[at].add(self._blame.place(message))
         same = next((i for i, one in enumerate(held) if self._agree(one, message)), None)
         if same is None:
             held.append(message)
@@ -79,9 +82,9 @@ class Verifying:
             self._cluster.release(message)
         # no worker confirms itself, or the one that it succeeds: what was wrong with the place may still be
         if same is None or self._blame.place(held[same]) == self._blame.place(message):
-            away = self._blame.places < _VOTERS <= self._cluster.workers
-            self._tries[*at, away] += len(held) > 1
-            if self._tries[*at, away] >= (_AWAY if away else _TRIES):
+            self._tries[at] += len(held) > 1
+            all_spoke = len(self._spoke[at]) >= min(_VOTERS, self._cluster.workers)
+            if self._tries[at] >= (_TRIES if all_spoke else _ALONE):
                 return events.Failed(
                     now, self._round, Cause(_UNSURE.format(message.slot), slot=message.slot, row=message.row)
                 )
