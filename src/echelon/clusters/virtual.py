@@ -251,11 +251,17 @@ class VirtualCluster(Inside):
         """Report a death to the master, and fill the place again after its back-off."""
         self._tell_loss(worker, reason, at)
         self._places.died(worker.number, worker.place, up=worker.up, now=self.time, reason=reason)
-        self.at(self._places.next_due() or self.time, self._refill)
+        self._refill_later()
+
+    def _refill_later(self) -> None:
+        due = self._places.next_due()
+        if due is not None:
+            self.at(due, self._refill)
 
     def _refill(self) -> None:
         for place in self._places.due(self.time):
             self._spawn(place)
+        self._refill_later()  # other places may be due later
 
     def _tell_loss(self, worker: VirtualWorker, reason: str, at: tuple[int, int, int] | None = None) -> None:
         if self._numbers.pop(worker.number, None) is not None:

@@ -82,7 +82,7 @@ class Verifying:
             self._cluster.release(message)
         # no worker confirms itself, or the one that it succeeds: what was wrong with the place may still be
         if same is None or self._blame.place(held[same]) == self._blame.place(message):
-            self._tries[at] += len(held) > 1
+            self._tries[at] += len(self._spoke[at]) > 1  # a place alone waits for another
             all_spoke = len(self._spoke[at]) >= min(_VOTERS, self._cluster.workers)
             if self._tries[at] >= (_TRIES if all_spoke else _ALONE):
                 return events.Failed(
