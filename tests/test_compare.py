@@ -24,7 +24,9 @@ from bench.compare_jobs import JOBS
 from bench.compare_lines import code_lines
 from bench.message_ours import BARE, CODED, STREAM
 from bench.message_references import REFERENCES
+from bench.message_speed import OURS
 from bench.results import part, parts
+from bench.rivals import OTHERS
 from echelon.clusters.pace import paces
 from echelon.delays import Deterministic
 
@@ -256,3 +258,11 @@ def test_rounds_of_messages_are_timed_one_by_one(contender):
 
 def test_bare_operations_are_called_references():
     assert all(reference.name.startswith("reference: ") for reference in REFERENCES)
+
+
+def test_the_table_of_messages_has_each_rival_s_quickest_way_and_ours_through_a_stream():
+    """Ray and Dask were there by one way each, actors of Dask's and many returns per call were not."""
+    assert {"Ray, 11 returns per call", "Dask, actors", "Dask, actors, 11 results per call"} <= {
+        one.name for one in OTHERS
+    }
+    assert {BARE.name, STREAM.name} <= {one.name for one in OURS}

@@ -117,6 +117,18 @@ def test_the_readme_is_read_in_one_sitting():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
+def test_the_readme_makes_an_environment_before_it_uses_the_command():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.index("/bin/activate") < re.search(r"^(?:mpiexec .*)?echelon ", text, re.MULTILINE).start()
+
+
+def test_every_logger_is_on_the_page_of_the_live_runtime():
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    names = {name for source in sources for name in re.findall(r'getLogger\("([\w.]+)"\)', source)}
+    assert names
+    assert names <= set(re.findall(r"^\| `([\w.]+)` \|", (DOCS / "live.md").read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def test_the_reference_lists_every_public_name_and_no_other():
     page = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`ec\.(\w+) <", page)) == set(ec.__all__)

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -106,6 +108,18 @@ def test_an_open_that_fails_keeps_no_lock_and_leaves_no_file(tmp_path):
     Journal(path).close()
     with pytest.raises(ArgumentError, match=r"journal\.lock: No such file or directory"):
         Journal(tmp_path / "nowhere" / "journal")
+
+
+def test_a_journal_that_is_refused_is_free_for_others_while_the_error_is_kept(tmp_path):
+    path = tmp_path / "journal"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("CREATE TABLE jobs (number INTEGER)")
+    with pytest.raises(ArgumentError) as refused:
+        Journal(path)
+    with closing(sqlite3.connect(path, timeout=0)) as base:
+        base.execute("DROP TABLE jobs")
+    assert second_opener(path) == ""
+    assert "an earlier version" in str(refused.value)
 
 
 def test_a_lock_file_that_a_killed_program_left_holds_nobody_up(tmp_path):

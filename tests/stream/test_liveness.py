@@ -8,7 +8,7 @@ import pytest
 
 import echelon as ec
 from echelon.clusters import VirtualCluster
-from echelon.clusters.faults import Endless, Faults, Hang, Slowdown
+from echelon.clusters.faults import Crash, Endless, Faults, Hang, Slowdown
 from echelon.clusters.pace import Pace
 from echelon.delays import Deterministic, Exponential
 from echelon.errors import ClusterError
@@ -116,6 +116,14 @@ def test_a_stopped_worker_is_killed_after_two_looks_and_the_log_says_so_in_one_l
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == [f"worker 2 (place 2) is lost: {reason}; another takes its place"]
     assert "worker 6 (place 2) is ready" in [record.getMessage() for record in caplog.records]
+
+
+def test_a_worker_that_dies_is_a_warning_in_the_log(caplog):
+    _, seen = run(sum_job(chunks=WORKERS, iterations=10), Crash(time=4.5, place=2, notice=0.1, restart=0.5))
+    ((_, worker, reason),) = seen.lost
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.name for record in warnings] == ["echelon.stream"]
+    assert f"worker {worker} (place 2) is lost: {reason}" in warnings[0].getMessage()
 
 
 def test_frames_for_a_worker_that_does_not_read_do_not_pile_up_where_redundancy_covers_it():
