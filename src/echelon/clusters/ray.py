@@ -307,8 +307,8 @@ class RayCluster(RealTime):
         """Kill a worker's process, also one that is stopped; what it may still send is dropped."""
         handle = self._handles.get(worker)
         if handle is not None and handle.up:
+            self._inbox.put((handle, _Gone(reason)))  # first: Ray's own word of its end may come at once
             self._kill(handle)
-            self._inbox.put((handle, _Gone(reason)))
 
     def _kill(self, handle: RayActor) -> None:
         if handle.node == self._here:  # by the kernel: Ray itself asks the process, which may be stopped

@@ -12,7 +12,7 @@ the workers that have something to do have sent a message, which show what it ta
 So equal and steady workers are never late, and workers that vary are late as rarely as they were that slow before. A
 hung worker's rows are with others after 1.5 task times, and there after 2.5. If everybody is silent, or nobody else may
 do what the late ones owe, there is no one to compare with; then messages may be lost, and everything is given out
-again, but only after 30 s and ten times the limit (600 s if nothing is known).
+again, but only after 30 s and ten times the limit before it was doubled (600 s if nothing is known).
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,8 @@ class Lateness:
         self._since |= dict.fromkeys(collection.fresh, now)
         collection.fresh.clear()
         owing = [worker for worker in workers if collection.pending.get(worker) or collection.busy[worker] > 0]
-        limit, known = self._limit(event, owing)
+        usual, known = self._usual(event, owing)
+        limit = usual * 2.0 ** min(event.attempt, 6)
         waits = {worker: max(event.heard.get(worker, self._start), self._since.get(worker, self._start))
                  for worker in owing}  # fmt: skip
         silent = {worker for worker, since in waits.items() if now >= since + limit}
@@ -55,7 +56,7 @@ class Lateness:
             collection.busy[worker] = 0
         soon = now + max(LEAST_S, _AGAIN * (now - self._start))
         last = max(waits.values(), default=max([self._start, *event.heard.values(), *self._since.values()]))
-        lost = last + (max(START_S, LOST * limit) if known else FIRST_S)
+        lost = last + (max(START_S, LOST * usual) if known else FIRST_S)
         if not owing or len(late) == len(workers):
             self.due = min(lost, soon)
             return set(), now >= lost
@@ -65,11 +66,11 @@ class Lateness:
             self.due = min(self.due, soon)
         return late, now >= lost
 
-    def _limit(self, event: Alarm, owing: list[int]) -> tuple[float, bool]:
-        """Return how long a worker may be silent, and whether that is known rather than assumed."""
+    def _usual(self, event: Alarm, owing: list[int]) -> tuple[float, bool]:
+        """Return how long a worker may be silent at first, and whether that is known rather than assumed."""
         known = self._silence is not None or 2 * len(event.heard) >= len(event.heard.keys() | set(owing))
         limit = FACTOR * max(event.gap, self._silence or 0.0) if known else START_S
-        return max(LEAST_S, limit) * 2.0 ** min(event.attempt, 6), known
+        return max(LEAST_S, limit), known
 
     def repeated(self, now: float, workers: Iterable[int]) -> None:
         """Note that these workers were given everything again."""
