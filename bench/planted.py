@@ -141,8 +141,8 @@ BUGS = [
     ),
     Bug(
         "messages of a job that failed are not given back", DRIVER,
-        "        if running is self._served:\n            self._drop_messages()\n            self._seen",
-        "        if running is self._served:\n            self._messages = {}\n            self._seen",
+        "        if running is self._owner:\n            self._drop_messages()",
+        "        if running is self._owner:\n            self._messages = {}",
     ),
     Bug(
         "messages that came ahead are not given back", "stream/ahead.py",

@@ -8,6 +8,7 @@ import numpy as np
 
 from echelon import trees
 from echelon.clusters import Message, Up
+from echelon.clusters.adding import Adding
 from echelon.codes import Decoder, uncoded
 from echelon.jobs import SumJob
 from echelon.master.machine import Master
@@ -20,7 +21,7 @@ ROUNDS = 100_000
 WARM = 5_000
 
 
-class Echo:
+class Echo(Adding):
     """A cluster of one worker that has the result of every task at once, and counts what it has lent out."""
 
     workers, virtual = 1, False
@@ -29,6 +30,7 @@ class Echo:
         return time.monotonic()
 
     def __init__(self):
+        super().__init__()
         self.reports = [Up(0, 0)]
         self.lent = self.most_lent = 0
         self.form, self.segments = trees.flatten(np.ones(4))

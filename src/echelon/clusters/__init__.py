@@ -7,7 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from echelon.clusters.ahead import AheadRequest, AheadState
-from echelon.clusters.base import AtOnce, Attached, Cluster, Doing, Down, Message, Report, Trouble, Up, Work
+from echelon.clusters.base import (
+    Added,
+    AtOnce,
+    Attached,
+    Cluster,
+    Doing,
+    Down,
+    Message,
+    Report,
+    Sum,
+    Total,
+    Trouble,
+    Unread,
+    Up,
+    Work,
+)
 from echelon.clusters.shelf import new_key
 
 if TYPE_CHECKING:
@@ -67,7 +82,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "CLUSTERS", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind", "Message",
-    "MpiCluster", "ProcessCluster", "RayCluster", "Report", "ThreadCluster", "Trouble", "Up", "VirtualCluster",
-    "Work", "new_key",
+    "CLUSTERS", "Added", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind",
+    "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Report", "Sum", "ThreadCluster", "Total", "Trouble",
+    "Unread", "Up", "VirtualCluster", "Work", "new_key",
 ]  # fmt: skip

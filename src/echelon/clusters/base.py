@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from echelon.arrays import NumberArray
+from echelon.arrays import FloatArray, NumberArray
 from echelon.cause import Cause
 from echelon.plan import Task
 
 
 class Work(Protocol):
-    """What workers compute for a job. It travels to every worker once."""
+    """What workers compute for a job. It travels to every worker once.
+
+    Its rows may have attributes in common: with `narrow` their messages are rounded to bfloat16; with `added` they are
+    only ever added up, so that large ones may stay where they were computed.
+    """
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
         """Return which parts a row combines, and with what coefficients."""
@@ -59,7 +63,9 @@ class Message(NamedTuple):
     """One row's result. Its segments may lie in shared memory: call `Cluster.release` when they have been used.
 
     seconds: how long the worker took for the task.
+    segments: its numbers; none where they lie elsewhere, and the row is only announced: `Cluster.add` adds it there.
     token: what the cluster needs to give the memory back.
+    sizes: the largest number of each segment, as the worker found it; none where it did not look.
     """
 
     worker: int
@@ -70,6 +76,12 @@ class Message(NamedTuple):
     form: bytes
     segments: list[NumberArray]
     token: Any = None
+    sizes: tuple[float, ...] = ()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it was only announced, and its numbers stayed where they were computed."""
+        return not self.segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,46 @@ class Trouble:
     cause: Cause
 
 
-Report = Up | Down | Message | Trouble
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A weighted sum of messages.
+
+    segments: its numbers.
+    largest: the largest of them, by segment; not finite where one of them is not.
+    sizes: the largest number of each message, by segment and message.
+    """
+
+    segments: list[NumberArray]
+    largest: tuple[float, ...]
+    sizes: FloatArray
+
+
+class Sum(NamedTuple):
+    """A total that is wanted: messages of one form, and their weights, shape (messages,)."""
+
+    weights: NumberArray
+    messages: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What `Cluster.add` was asked for, in a round: one total per sum."""
+
+    round: int
+    totals: tuple[Total, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Messages that lie elsewhere and can no longer be read: their worker died, or is out of reach.
+
+    They may come at any time, and no `Added` follows for a sum that needs one of them.
+    """
+
+    messages: tuple[Message, ...]
+
+
+Report = Up | Down | Message | Trouble | Added | Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +199,18 @@ class Cluster(Protocol):
     def poll(self, timeout_s: float | None) -> list[Report]:
         """Return what happened, after waiting for it at most this long (None: as long as it takes)."""
 
+    def combine(self, weights: NumberArray, messages: Sequence[Message]) -> Total:
+        """Return the weighted sum of messages of one form that lie here."""
+
+    def add(self, round: int, sums: Sequence[Sum]) -> None:
+        """Have messages, of which some lie elsewhere, added up where they lie; `Added` follows, or `Unread`.
+
+        It takes a bounded time, whoever hangs or dies: slices that an adder owes are given to another one, and a
+        message that nobody can read any more is reported. Releasing one of the messages ends it.
+        """
+
     def release(self, message: Message) -> None:
-        """Give back the memory of a message."""
+        """Give back the memory of a message, wherever it lies; for one that is `Unread`, nothing happens."""
 
     def doing(self) -> list[Doing]:
         """Return what each worker that is up does now; asks no worker, so that one that hangs is seen, too."""

@@ -32,11 +32,14 @@ _TASK = struct.Struct("<IId")  # slot, row, cost
 _LANE = struct.Struct("<BBxxIQQdQQ")  # kind, has state, tasks, round, key, start, buffers, pickled bytes
 _LOAD = struct.Struct("<BxxxIQQ")  # kind, buffers, key, pickled bytes
 _BUFFER = struct.Struct("<QQ")  # offset, bytes
-_RESULT = struct.Struct("<BxHIIIdQq")  # kind, form bytes, slot, row, unused, seconds, round, offset or -1
+_RESULT = struct.Struct("<BxHIIIdQq")  # kind, form bytes, slot, row, sizes, seconds, round, offset or below 0
 _SHORT = struct.Struct("<BxxxiQ")  # kind, a number, another
 _ENDED = struct.Struct("<BxxxIIi")  # kind, number of the worker, process, status as of `waitpid`
 
+_SIZE = struct.Struct("<d")
+
 NOWHERE = -1  # offset of a payload that is in the frame
+ELSEWHERE = -2  # of one that stays with its worker, and is only announced
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,15 @@ def unpack_load(frame: Frame) -> tuple[int, int, list[tuple[int, int]]]:
     return key, pickled, [_BUFFER.unpack_from(frame, _LOAD.size + i * _BUFFER.size) for i in range(buffers)]
 
 
-def pack_result(round: int, slot: int, row: int, seconds: float, form: bytes, offset: int) -> bytes:
-    """Return the head of a result frame; the payload follows unless it lies in shared memory at `offset`."""
-    return _RESULT.pack(RESULT, len(form), slot, row, 0, seconds, round, offset) + form
+def pack_result(
+    round: int, slot: int, row: int, seconds: float, form: bytes, offset: int, sizes: Sequence[float] = ()
+) -> bytes:
+    """Return the head of a result frame; the payload follows, lies in shared memory at `offset`, or elsewhere.
+
+    sizes: the largest number of each segment, where the worker has looked.
+    """
+    head = _RESULT.pack(RESULT, len(form), slot, row, len(sizes), seconds, round, offset) + form
+    return head + b"".join(map(_SIZE.pack, sizes)) if sizes else head
 
 
 def with_payload(head: bytes, form: bytes, segments: Sequence[NumberArray]) -> Frame:
@@ -110,11 +119,15 @@ def with_payload(head: bytes, form: bytes, segments: Sequence[NumberArray]) -> F
     return frame
 
 
-def unpack_result(frame: Frame) -> tuple[int, int, int, float, bytes, int, int]:
-    """Return round, slot, row, seconds, form, offset in shared memory, and where a payload starts in the frame."""
-    _, size, slot, row, _, seconds, round, offset = _RESULT.unpack_from(frame)
+def unpack_result(frame: Frame) -> tuple[int, int, int, float, bytes, int, int, tuple[float, ...]]:
+    """Return round, slot, row, seconds, form, offset in shared memory, where a payload starts in the frame, sizes."""
+    _, size, slot, row, told, seconds, round, offset = _RESULT.unpack_from(frame)
     end = _RESULT.size + size
-    return round, slot, row, seconds, bytes(frame[_RESULT.size : end]), offset, end
+    form, sizes = bytes(frame[_RESULT.size : end]), tuple[float, ...]()
+    if told:
+        sizes = struct.unpack_from(f"<{told}d", frame, end)
+        end += told * _SIZE.size
+    return round, slot, row, seconds, form, offset, end, sizes
 
 
 def pack_short(kind: int, first: int = 0, second: int = 0) -> bytes:

@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from echelon.clusters.adding import Adding
 from echelon.clusters.base import Work
 from echelon.clusters.shelf import Shelf
 
@@ -15,10 +16,11 @@ class Packed:
     value: Any
 
 
-class Inside:
+class Inside(Adding):
     """A shelf that all workers share, and the state of the current round."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._shelf = Shelf()
         self._state: tuple[int, int, Any] = (0, 0, None)
 
@@ -31,8 +33,9 @@ class Inside:
         self._shelf.put(key, lambda: work.value if isinstance(work, Packed) else work)
 
     def unload(self, key: int) -> None:
-        """Forget a job's work."""
+        """Forget a job's work, and the memory of its totals."""
         self._shelf.pop(key)
+        self._rooms.clear()
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Set what the parts of a round are computed from."""

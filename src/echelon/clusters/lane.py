@@ -17,14 +17,16 @@ from echelon.arrays import NumberArray, private
 from echelon.cause import Cause, caught
 from echelon.clusters.ahead import AheadState
 from echelon.clusters.base import AtOnce, Work
-from echelon.clusters.narrow import narrowed
+from echelon.clusters.narrow import is_narrow, narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
+from echelon.codes.combine import largest
 from echelon.delays.base import parts_of
 from echelon.errors import ArgumentError
 from echelon.plan import AHEAD, is_ahead, stopped_as
 
 Allocate = Callable[[bytes], list[NumberArray] | None]
+LARGE = 1 << 18  # bytes from which a message may stay where it was computed, and workers tell its sizes
 
 
 class Lane:
@@ -34,13 +36,13 @@ class Lane:
     allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
 
-    Work with an attribute `narrow` that is true has its messages rounded to bfloat16, rows and not parts.
+    added: whether its rows are only ever added up.
     """
 
     def __init__(
         self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None, *, own: bool = False
     ) -> None:
-        self._narrow = bool(getattr(work, "narrow", False))
+        self._narrow, self.added = bool(getattr(work, "narrow", False)), _added(work)
         self._work, self._state, self._wanted, self._own = work, state, wanted, own
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
@@ -151,6 +153,11 @@ class AheadLane:
                 self._ahead.expect(ahead)
 
     @property
+    def added(self) -> bool:
+        """Whether rows of the round are only ever added up."""
+        return self._lane.added
+
+    @property
     def computing(self) -> Sequence[int]:
         """The parts that the round's work computes just now."""
         return self._lane.computing
@@ -172,6 +179,19 @@ def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
     return form, [segment if private(segment) else segment.copy() for segment in segments] if keep else segments
 
 
+def _added(work: Work) -> bool:
+    return bool(getattr(work, "added", False))
+
+
+def sizes(form: bytes, segments: Sequence[NumberArray]) -> tuple[float, ...]:
+    """Return the largest number of each segment of a large message, for the master's estimate of errors; none of
+    one that is small, which the master looks at while it adds.
+    """
+    if trees.layout(form).nbytes < LARGE or is_narrow(form):
+        return ()
+    return tuple(map(largest, segments))
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """A task as a worker has it: slot, row, cost, and when it was given out."""
@@ -185,11 +205,11 @@ class Given:
 class LaneWorker(ABC):
     """What a worker does, wherever it runs: takes orders, computes its lane, sends each message when it is ready.
 
-    A subclass says how orders come, how messages leave (`keeps`: uncopied), which rounds are over, and which slots of
-    the current round.
+    A subclass says how orders come, how messages leave (`keeps`: uncopied; `holds`: large rows that are only added up
+    stay here, and are announced), which rounds are over, and which slots of the current round.
     """
 
-    keeps = False
+    keeps = holds = False
 
     def __init__(self, pace: Pace | None) -> None:
         self.open = True
@@ -288,7 +308,12 @@ class LaneWorker(ABC):
         return self._one_lane(work, state)
 
     def _one_lane(self, work: Work, state: Any) -> Lane:
-        return Lane(work, state, self.wanted, self.allocate, own=self.keeps)
+        return Lane(work, state, self.wanted, self.allocate, own=self.keeps or (self.holds and _added(work)))
+
+    def stays(self, slot: int, form: bytes) -> bool:
+        """Return whether a message of the current lane stays here, and is only announced."""
+        large = self.holds and trees.layout(form).nbytes >= LARGE
+        return large and not is_ahead(slot) and self._lane is not None and self._lane.added
 
     def _append(self, lane: Lane | AheadLane, given: list[Given]) -> None:
         try:

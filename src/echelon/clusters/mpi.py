@@ -23,6 +23,7 @@ import numpy as np
 
 from echelon import trees
 from echelon.clusters import frames, shipping
+from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.mpi_link import MASTER, Link, Parcel, Patience, joined
 from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, OPEN, PURGE, STOP, serve
@@ -147,7 +148,7 @@ class _Rank:
         return (self.told, *self.owed[0]) if self.owed else None
 
 
-class MpiCluster(RealTime):
+class MpiCluster(RealTime, Adding):
     """Workers as the other ranks of the run that this program is rank 0 of; elsewhere the constructor never returns.
 
     workers: how many; None for all ranks, and any other number is refused. `emulate` and `seed` as for processes; times
@@ -158,6 +159,7 @@ class MpiCluster(RealTime):
     enter = staticmethod(join)
 
     def __init__(self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1) -> None:
+        super().__init__()
         link = self._link = join()
         alive = sorted(set(range(1, link.size)) - link.lost)
         dead = f" ({len(link.lost)} of {link.size} died)" if link.lost else ""
@@ -209,6 +211,7 @@ class MpiCluster(RealTime):
         for known in self._ranks.values():
             self._tell(known, frames.UNLOAD, 0, key)
         self._free = {}
+        self._rooms.clear()
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Pickle the state of a round; its large arrays are copied, for a job may change them while they are sent."""
@@ -292,7 +295,7 @@ class MpiCluster(RealTime):
         kind = frame[0]
         if kind == frames.RESULT:
             result = frames.unpack_result(frame)
-            round, slot, row, seconds, form, offset, at = result
+            round, slot, row, seconds, form, offset, at, sizes = result
             if offset != frames.NOWHERE:
                 size = trees.layout(form).nbytes
                 free = self._free.get(size)
@@ -304,7 +307,7 @@ class MpiCluster(RealTime):
             if stream == self._stream and known is not None:
                 known.paid(round, slot, row)
                 segments = trees.views(form, frame, at)
-                reports.append(_message((known.number, round, slot, row, seconds, form, segments, None)))
+                reports.append(_message((known.number, round, slot, row, seconds, form, segments, None, sizes)))
         elif stream == self._stream and rank in self._ranks:
             known = self._ranks[rank]
             if kind == frames.RAISED:
@@ -320,7 +323,7 @@ class MpiCluster(RealTime):
         """Report the large results that have arrived whole."""
         link, left = self._link, []
         for entry in self._coming:
-            rank, stream, (round, slot, row, seconds, form, _, _), memory, requests = entry
+            rank, stream, (round, slot, row, seconds, form, _, _, sizes), memory, requests = entry
             while requests and link.over(requests[-1]):
                 requests.pop()
             if requests:
@@ -329,7 +332,7 @@ class MpiCluster(RealTime):
                 known = self._ranks[rank]
                 known.paid(round, slot, row)
                 segments = trees.views(form, memory)
-                reports.append(_message((known.number, round, slot, row, seconds, form, segments, memory)))
+                reports.append(_message((known.number, round, slot, row, seconds, form, segments, memory, sizes)))
         self._coming = left
 
     def _lose(self, rank: int, reports: list[Report]) -> None:

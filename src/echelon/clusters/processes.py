@@ -15,8 +15,11 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from echelon import checks, trees
-from echelon.clusters import frames, memory, shipping
+from echelon.clusters import frames, memory, parallel, shipping
+from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Message, RealTime, Report, Trouble
 from echelon.clusters.crew import Crew
 from echelon.clusters.mailbox import Mailbox
@@ -32,7 +35,7 @@ _ALL = 1 << 62  # a round after all rounds
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
 
 
-class ProcessCluster(RealTime):
+class ProcessCluster(RealTime, Adding):
     """Workers as processes of this machine.
 
     workers: how many; None for one per processor. With `emulate`, as many as the profile has; each takes the times that
@@ -50,6 +53,7 @@ class ProcessCluster(RealTime):
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ClusterError("worker processes need Linux (memfd, parent-death signal); use cluster='threads' here")
+        super().__init__()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
         self._threads = checks.whole("threads", threads, least=1, most=4096)
@@ -135,6 +139,7 @@ class ProcessCluster(RealTime):
             handle.forget(self._board.over())
             handle.unload(key, frames.pack_short(frames.UNLOAD, 0, key))
         self._states.forget()
+        self._rooms.clear()
 
     def _being_read(self, round: int) -> bool:
         return round > self._board.over() or self._board.readers(round)
@@ -146,8 +151,9 @@ class ProcessCluster(RealTime):
         if beside:
             _, size = shipping.place(beside, 0)
             places, _ = shipping.place(beside, self._states.take(size, round))
+            room = np.frombuffer(self._states.memory, np.uint8)
             for (at, nbytes), buffer in zip(places, beside, strict=True):
-                self._states.memory[at : at + nbytes] = buffer
+                parallel.copy(room[at : at + nbytes], np.frombuffer(buffer, np.uint8))
         self._state = round, key, pickled, places
         self._start = self.now()
 
@@ -234,13 +240,13 @@ class ProcessCluster(RealTime):
         return False
 
     def _result(self, handle: Mailbox, frame: bytes) -> Message:
-        round, slot, row, seconds, form, offset, at = frames.unpack_result(frame)
+        round, slot, row, seconds, form, offset, at, sizes = frames.unpack_result(frame)
         if offset == frames.NOWHERE:
             segments, token = trees.views(form, frame, at), None
         else:
             segments, token = trees.views(form, handle.arena.memory, offset), (handle.arena, offset)
             handle.arena.lend(offset)
-        return _message((handle.number, round, slot, row, seconds, form, segments, token))
+        return _message((handle.number, round, slot, row, seconds, form, segments, token, sizes))
 
     def _other(self, handle: Mailbox, frame: bytes, reports: list[Report]) -> None:
         if frame[0] == frames.RAISED:

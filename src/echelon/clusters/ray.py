@@ -21,6 +21,7 @@ import numpy as np
 
 from echelon import checks, trees
 from echelon.clusters import blas_threads, frames, proc, ray_session, shipping
+from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up
 from echelon.clusters.pace import paces
 from echelon.clusters.places import Places
@@ -52,7 +53,7 @@ class _Gone:
     reason: str
 
 
-class RayCluster(RealTime):
+class RayCluster(RealTime, Adding):
     """Workers as actors of Ray.
 
     workers: how many. Without it, one per processor of Ray, or as many as `resources` lists. With `emulate`, as many as
@@ -77,6 +78,7 @@ class RayCluster(RealTime):
         threads: int = 1,
         start_s: float = 30.0,
     ) -> None:
+        super().__init__()
         if workers is None and emulate is None and resources is None:
             resources = "cpu"
         count = workers if emulate is None else len(paces(workers, emulate, seed))
@@ -196,6 +198,7 @@ class RayCluster(RealTime):
         del self._works[key]
         for handle in self._handles.values():
             handle.tell(UNLOAD, key)
+        self._rooms.clear()
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
         """Pack the state of a round: small ones go with the lanes, large ones lie in the object store."""
@@ -292,13 +295,13 @@ class RayCluster(RealTime):
         return Trouble(handle.number, *frames.unpack_raised(frame))
 
     def _message(self, handle: RayActor, frame: bytes, segments: Any) -> Message:
-        round, slot, row, seconds, form, _, at = frames.unpack_result(frame)
+        round, slot, row, seconds, form, _, at, sizes = frames.unpack_result(frame)
         if round == handle.round:
             handle.since = self.now()
             with contextlib.suppress(ValueError):  # purged or stopped
                 handle.tasks.remove((slot, row))
         held = trees.views(form, frame, at) if segments is None else segments
-        return Message(handle.number, round, slot, row, seconds, form, held)
+        return Message(handle.number, round, slot, row, seconds, form, held, None, sizes)
 
     def release(self, message: Message) -> None:
         """Do nothing: what lies in the object store goes with the last array that lies in it."""

@@ -15,7 +15,7 @@ from echelon.arrays import NumberArray
 from echelon.cause import Cause
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
-from echelon.clusters.lane import LaneWorker
+from echelon.clusters.lane import LaneWorker, sizes
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.places import Places
 from echelon.errors import ClusterError
@@ -81,7 +81,8 @@ class ThreadWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Report the message of a row."""
-        self._cluster.reports.put(Message(self.number, self.round, slot, row, seconds, form, segments))
+        told = sizes(form, segments)
+        self._cluster.reports.put(Message(self.number, self.round, slot, row, seconds, form, segments, None, told))
 
     def complain(self, cause: Cause) -> None:
         """Report that a task raised."""
@@ -106,7 +107,7 @@ class ThreadCluster(RealTime, Inside):
         self.over = 0
         self.stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         # not a SimpleQueue, whose wait with a timeout may last for ever (CPython 3.11)
-        self.reports: Queue[Report | None] = Queue()
+        self.reports: Queue[Up | Down | Message | Trouble | None] = Queue()
         self._threads: dict[int, ThreadWorker] = {}
         self._places = Places(self.workers)
         self._closed = False
@@ -156,7 +157,7 @@ class ThreadCluster(RealTime, Inside):
             if reports or (end is not None and self.now() >= end):
                 return reports
 
-    def _hear(self, report: Report, reports: list[Report]) -> None:
+    def _hear(self, report: Up | Down | Message | Trouble, reports: list[Report]) -> None:
         if report.worker not in self._threads:
             return  # it was given up, and what it still sends is dropped
         reports.append(report)

@@ -15,7 +15,7 @@ from echelon.arrays import NumberArray
 from echelon.cause import Cause
 from echelon.clusters import frames, shipping
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker
+from echelon.clusters.lane import LaneWorker, sizes
 from echelon.clusters.memory import RESERVED, Arena, Board, attach
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
@@ -52,6 +52,7 @@ class ProcessWorker(LaneWorker):
         self._place, self._socket, self._arena, self._board, self._states = place, link, arena, board, states
         self._shelf = Shelf()
         self._block = frames.NOWHERE  # where the message that is being computed lies, if it does
+        self._sizes: tuple[float, ...] = ()  # of the same message
         self._pid = os.getpid()
         self._socket.send(frames.pack_short(frames.HELLO, self._pid))
 
@@ -131,6 +132,7 @@ class ProcessWorker(LaneWorker):
             if out is not None:
                 for target, segment in zip(out, segments, strict=True):
                     target[:] = segment
+        self._sizes = sizes(form, segments)
 
     def abandon(self) -> None:
         """Give back the block of a message that is not sent."""
@@ -143,7 +145,7 @@ class ProcessWorker(LaneWorker):
         """Send a frame, with the message in it or with the place where it lies."""
         self._check_process()
         block, self._block = self._block, frames.NOWHERE
-        head = frames.pack_result(self.round, slot, row, seconds, form, block)
+        head = frames.pack_result(self.round, slot, row, seconds, form, block, self._sizes)
         if block != frames.NOWHERE:
             self._socket.send(head)
         elif len(segments) == 1 and segments[0].nbytes > _SMALL:

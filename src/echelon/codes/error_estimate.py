@@ -1,6 +1,7 @@
 """How far a recovered result may be off by rounding: two figures, since parts may cancel."""
 
 from dataclasses import dataclass
+from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -50,7 +51,14 @@ def relative(error: float, result: Any, epsilon: float = EPSILON) -> float:
     numbers = getattr(getattr(result, "dtype", None), "kind", "f") in "biufc" and hasattr(result, "shape")
     if not isinstance(error, Real) or not isinstance(epsilon, Real) or not numbers:
         raise ArgumentError("error, result, epsilon: must be a number, an array and a number")
-    known = largest(result) - error  # the true result is at least this large
+    return relative_to(error, largest(result), epsilon)
+
+
+def relative_to(error: float, largest: float, epsilon: float) -> float:
+    """Return the same, where the largest number of the result is known; infinite if it is not finite."""
+    if not isfinite(largest):
+        return float("inf")
+    known = largest - error  # the true result is at least this large
     if known <= 0:
         return float("inf") if error > 0 else epsilon
     return max(error / known, epsilon)

@@ -34,7 +34,7 @@ class IterativeJob(ABC):
     A subclass sets `parts`: they and the redundancy determine its code, unless it has one of its own (`own_code`), or
     brings a `plan` with codes; `lend` then says whether workers of slots that are recovered may help those that lag. A
     job whose code recovers many values, and not one sum, is `stacked`; one that wants what each slot gives, and not
-    their sum, is `by_slot`.
+    their sum, is `by_slot`. One whose results are only ever added up, by slot or all together, is `added`.
     `move_cost` is the cost, in parts, of a part that is new to a worker. `ahead` says whether idle workers may do its
     first round before its turn, `restarts` whether it can be run again and again from any state. `noise_limit` is the
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
@@ -49,7 +49,7 @@ class IterativeJob(ABC):
     own_code: OwnCode | None = None
     lend = False
     stacked = False
-    by_slot = False
+    by_slot = added = False
     ahead = True
     restarts = True
     move_cost = 0.0

@@ -38,7 +38,7 @@ class BlockJob(IterativeJob):
     2
     """
 
-    by_slot = True
+    by_slot = added = True
 
     def __init__(
         self,

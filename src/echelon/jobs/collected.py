@@ -1,16 +1,18 @@
 """What a round gave: its messages, and the weights that recover its slots from them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from echelon import trees
 from echelon.arrays import FloatArray, NumberArray
-from echelon.clusters import Message
+from echelon.clusters import Message, Sum, Total
 from echelon.clusters.narrow import EPSILON, is_narrow
-from echelon.codes import Code, Weights, combine, relative
+from echelon.codes import Code, Weights
 from echelon.codes.combine import is_finite
+from echelon.codes.error_estimate import relative_to
 from echelon.errors import NotFinite
 
 _NOT_FINITE = (
@@ -22,6 +24,7 @@ _NOT_FINITE = (
 class Collected:
     """Messages of a round, by slot and row, and weights of the slots that are recovered.
 
+    combine: adds up messages that lie here. What lies elsewhere is added there first, and given to `use`.
     codes: of the slots, or of all of them. A sum of rows that add and subtract the same part can't tell inf from NaN:
         where one is not finite, `NotFinite` is raised. Without codes nothing is said.
     relative_to_result: the error to expect of what was added up so far, relative to its largest number; 0 where
@@ -29,10 +32,32 @@ class Collected:
     """
 
     def __init__(
-        self, messages: dict[tuple[int, int], Message], weights: dict[int, Weights], codes: Sequence[Code] = ()
+        self,
+        messages: dict[tuple[int, int], Message],
+        weights: dict[int, Weights],
+        combine: Callable[[NumberArray, Sequence[Message]], Total],
+        codes: Sequence[Code] = (),
     ) -> None:
-        self.messages, self.weights, self._codes = messages, weights, codes
+        self.messages, self.weights, self._combine, self._codes = messages, weights, combine, codes
         self.relative_to_result = 0.0
+        self._totals: dict[tuple[int, ...], Total] = {}  # by slots, of what was added elsewhere
+
+    def unread(self) -> bool:
+        """Return whether a message that was chosen is gone."""
+        return any((slot, row) not in self.messages for slot, of in self.weights.items() for row in of.rows.tolist())
+
+    def elsewhere(self) -> bool:
+        """Return whether a message that was chosen lies elsewhere."""
+        return any(message.elsewhere for slot in self.weights for message in self._of(slot))
+
+    def wanted(self, *, by_slot: bool) -> dict[tuple[int, ...], Sum]:
+        """Return the sums to be formed, by the slots that each is over."""
+        groups = [(slot,) for slot in sorted(self.weights)] if by_slot else [tuple(self.weights)]
+        return {slots: self._sum(slots) for slots in groups}
+
+    def use(self, totals: dict[tuple[int, ...], Total]) -> None:
+        """Take totals that were formed elsewhere."""
+        self._totals = totals
 
     def take(self) -> dict[tuple[int, int], Message]:
         """Return the messages, whose memory the caller must give back."""
@@ -41,11 +66,11 @@ class Collected:
 
     def total(self) -> Any:
         """Return the sum over all slots, in one pass over their messages."""
-        return self._summed(list(self.weights))
+        return self._summed(tuple(self.weights))
 
     def by_slot(self) -> list[Any]:
         """Return what each slot gives, in their order."""
-        return [self._summed([slot]) for slot in sorted(self.weights)]
+        return [self._summed((slot,)) for slot in sorted(self.weights)]
 
     def stacked(self) -> Any:
         """Return all values that the only slot gives, along a first axis."""
@@ -63,19 +88,22 @@ class Collected:
         """Return the messages of a slot, in the order of its weights."""
         return [self.messages[slot, row] for row in self.weights[slot].rows.tolist()]
 
-    def _summed(self, slots: list[int]) -> Any:
+    def _sum(self, slots: tuple[int, ...]) -> Sum:
+        weights = np.concatenate([self.weights[slot].matrix[0] for slot in slots])
+        return Sum(weights, [message for slot in slots for message in self._of(slot)])
+
+    def _summed(self, slots: tuple[int, ...]) -> Any:
         """Return the sum of what some slots give."""
-        row = np.concatenate([self.weights[slot].matrix[0] for slot in slots])[None]
-        messages, sizes = [message for slot in slots for message in self._of(slot)], np.empty(row.shape[1])
-        sums: list[NumberArray] = []
-        for i in range(len(messages[0].segments)):
-            sums.append(combine(row, [message.segments[i] for message in messages], sizes=sizes)[0])
-            if not is_finite(sums[-1]) and any(map(self._mixes, slots)):
+        wanted = self._sum(slots)
+        total = self._totals.get(slots) or self._combine(*wanted)
+        first = wanted.messages[0]
+        for i, (largest, sizes) in enumerate(zip(total.largest, total.sizes, strict=True)):
+            if not isfinite(largest) and any(map(self._mixes, slots)):
                 raise NotFinite(_NOT_FINITE)
-            epsilon, adding = precisions(messages[0], i)
+            epsilon, adding = precisions(first, i)
             error = self._error(slots, sizes, epsilon, adding)
-            self.relative_to_result = max(self.relative_to_result, relative(error, sums[-1], epsilon))
-        return trees.unflatten(messages[0].form, sums)
+            self.relative_to_result = max(self.relative_to_result, relative_to(error, largest, epsilon))
+        return trees.unflatten(first.form, total.segments)
 
     def _mixes(self, slot: int) -> bool:
         """Return whether the sum of a slot takes some part with both signs: then inf - inf may come of an inf."""
@@ -85,7 +113,7 @@ class Collected:
         terms = weights.matrix[0][:, None] * self._codes[slot % len(self._codes)].matrix[weights.rows]
         return bool(np.iscomplexobj(terms) or (terms < 0).any())
 
-    def _error(self, slots: list[int], sizes: FloatArray, epsilon: float, adding: float) -> float:
+    def _error(self, slots: tuple[int, ...], sizes: FloatArray, epsilon: float, adding: float) -> float:
         """Return the error to expect of the sum of some slots, from the largest number of every message."""
         error, at = 0.0, 0
         for weights in (self.weights[slot] for slot in slots):
@@ -97,5 +125,7 @@ class Collected:
 
 def precisions(message: Message, segment: int) -> tuple[float, float]:
     """Return the precision of the numbers of a message, and that in which they are added up."""
-    adding = float(np.finfo(message.segments[segment].dtype).eps)
-    return EPSILON if is_narrow(message.form) else adding, adding
+    if is_narrow(message.form):
+        return EPSILON, float(np.finfo(np.float32).eps)
+    adding = float(np.finfo(trees.layout(message.form).segments[segment].dtype).eps)
+    return adding, adding

@@ -61,6 +61,8 @@ class SumJob(IterativeJob):
     array([1.])
     """
 
+    added = True
+
     def __init__(
         self,
         *,

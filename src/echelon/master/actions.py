@@ -67,7 +67,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The round has all it needs: let the job take its step; answer with `Updated` or `Failed`."""
+    """The round has all it needs: add it up and let the job take its step.
+
+    Answer with `Updated`, `Unread` or `Failed`.
+    """
 
     job: int
     round: int

@@ -141,6 +141,17 @@ class Updated:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """Another answer to `Update`: rows that were chosen lie with workers that died before they were added up.
+
+    The iteration is done once more, in another round; rows that can still be read come with its plan.
+    """
+
+    time: float
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A task raised on its worker, or the job's own code on the master: the job can't go on."""
 
@@ -165,6 +176,6 @@ class Alarm:
 
 
 Event = (
-    Submitted | Cancelled | Joined | Lost | Planned | Received | Recovered | Refused | Rejected | Updated | Failed
-    | Alarm
+    Submitted | Cancelled | Joined | Lost | Planned | Received | Recovered | Refused | Rejected | Updated | Unread
+    | Failed | Alarm
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
     IDLE ──Submitted──► PLANNING ──Planned──► COLLECTING ──every slot Recovered──► UPDATING
       ▲                  ▲   ▲                    │ rows lost: Assign again            │
-      │                  │   └─────────────────── │ ────────── Updated, not finished ──┤
+      │                  │   └─────────────────── │ ── Updated, not finished; Unread ──┤
       └── queue empty ───┴── next job ◄───────────┴── Failed, Cancelled ── Deliver ◄───┘
 
 Jobs are served one at a time, in order of arrival, so they are delivered in that order. Workers for which a round has
@@ -46,6 +46,7 @@ from echelon.master.events import (
     Refused,
     Rejected,
     Submitted,
+    Unread,
     Updated,
 )
 from echelon.master.lateness import Lateness
@@ -98,6 +99,7 @@ class Master:
             Received: self._received,
             Recovered: self._recovered,
             Updated: self._updated,
+            Unread: self._unread,
             Planned: self._planned,
             Submitted: self._submitted,
             Cancelled: self._cancelled,
@@ -320,6 +322,9 @@ class Master:
         if event.round != self.round or self.phase is not Phase.UPDATING:
             return []
         return self._end(Outcome.DONE) if event.finished else self._next_round()
+
+    def _unread(self, event: Unread) -> list[Action]:
+        return self._next_round() if event.round == self.round and self.phase is Phase.UPDATING else []
 
     # workers
 

@@ -5,7 +5,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.clusters import AheadRequest, AheadState, Cluster, Message, new_key
+from echelon import trees
+from echelon.clusters import AheadRequest, AheadState, Cluster, Message, Work, new_key
 from echelon.clusters.faults import MasterKilled
 from echelon.clusters.narrow import is_narrow, widened
 from echelon.plan import AHEAD
@@ -79,7 +80,7 @@ class Ahead:
         store = self.running.store
         try:
             if not store.loaded:
-                self._cluster.load(store.key, self.running.job.work(self.running.codes))
+                self._cluster.load(store.key, work_of(self.running))
                 store.loaded = self._loading = True
             self._cluster.load(self._key, AheadRequest(self._request))
             self._loaded = True
@@ -99,7 +100,7 @@ class Ahead:
         if message.form != form or (slot, message.row) in self.messages:
             self._cluster.release(message)
             return message.form == form
-        self._nbytes += sum(segment.nbytes for segment in message.segments)
+        self._nbytes += trees.layout(message.form).nbytes
         self.messages[slot, message.row] = widely(self._cluster, message)
         return True
 
@@ -126,9 +127,17 @@ def _same(state: Any, other: Any) -> bool:
     return state is other and deepcopy(state) is not state
 
 
+def work_of(running: Running) -> Work:
+    """Return what workers are to compute for a job, and whether its rows are only ever added up."""
+    work = running.job.work(running.codes)
+    if running.job.added:
+        work.added = running.verify is None  # type: ignore[attr-defined]
+    return work
+
+
 def widely(cluster: Cluster, message: Message) -> Message:
     """Return a message, one of narrow numbers in wide ones: done while others still compute."""
-    if not is_narrow(message.form):
+    if not is_narrow(message.form) or message.elsewhere:
         return message
     wide = message._replace(segments=widened(message.segments), token=None)
     cluster.release(message)

@@ -8,19 +8,20 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from echelon import trees
 from echelon.cause import Cause, caught
-from echelon.clusters import Cluster, Down, Message, Report, Trouble, Up
+from echelon.clusters import Added, Cluster, Down, Message, Report, Trouble, Unread, Up
 from echelon.clusters.faults import MasterKilled
 from echelon.codes import ErrorEstimate, Weights
 from echelon.errors import JournalError, NotDecodable, NotFinite
 from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
-from echelon.stream.ahead import Ahead, widely
+from echelon.stream.ahead import Ahead, widely, work_of
 from echelon.stream.blame import Blame
 from echelon.stream.defaults import Defaults
 from echelon.stream.failing import job_failed
@@ -45,6 +46,16 @@ _received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__,
 FATAL = JournalError, MasterKilled  # end the stream, whoever's code they pass through
 _LONGEST_S = 1e6  # that a cluster can wait: more milliseconds are too many for the operating system
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
+
+
+@dataclass(frozen=True, slots=True)
+class _Adding:
+    """A round whose rows are being added up elsewhere: sums over `slots` each."""
+
+    running: Running
+    seen: RoundSeen
+    collected: Collected
+    slots: tuple[tuple[int, ...], ...]
 
 
 class Driver:
@@ -73,9 +84,11 @@ class Driver:
         self._jobs: dict[int, Running] = {}
         self._served: Running | None = None  # the job whose round is open
         self._seen: RoundSeen | None = None  # the round that is open
+        self._owner: Running | None = None  # the job whose messages are here
         self._messages: dict[tuple[int, int], Message] = {}
         self._weights: dict[int, Weights] = {}
         self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
+        self._adding: _Adding | None = None  # what is being added up elsewhere
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing, defaults), Ahead(cluster)
@@ -168,6 +181,10 @@ class Driver:
                 if self._seen is not None and round == self._seen.round:  # else the round did without it
                     place = self.places.get(worker)
                     self.tell(events.Failed(now, round, replace(cause, worker=worker, place=place)))
+            case Added():
+                self._added(report)
+            case Unread(messages=messages):
+                self._unread(messages, now)
             case Up(worker=worker, place=place):
                 self.places[worker] = place
                 self._liveness.joined(now)
@@ -180,8 +197,8 @@ class Driver:
                 self.tell(events.Lost(now, worker, at, reason, self._liveness.lost(worker)))
 
     def _receive(self, message: Message, now: float) -> None:
-        worker, round, slot, row, seconds, form, segments, _ = message
-        nbytes = segments[0].nbytes if len(segments) == 1 else sum(segment.nbytes for segment in segments)
+        worker, round, slot, row, seconds, form, *_ = message
+        nbytes = trees.layout(form).nbytes
         arrival = worker, round, slot, row, now, seconds, nbytes
         received = _received((now, worker, round, slot, row))
         seen, running = self._seen, self._served
@@ -280,12 +297,11 @@ class Driver:
         here, workers = workers, self._liveness.free(workers, round, self.now())
         taken = self._ahead.take(running)
         try:
-            if taken is None:
+            if taken is None and not self._messages:  # else some rows of this iteration are there
                 self._recode(running, workers)
             loading = not store.loaded if taken is None else taken.loading
             if not store.loaded:
-                self._cluster.load(store.key, job.work(running.codes))
-                store.loaded = True
+                self._load(running)
             if store is not self._store:
                 self._tidy()  # what the job before showed is its own
                 self.pacing.new_job()
@@ -307,19 +323,27 @@ class Driver:
             self._not_ctrl_c(error)
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
+            self._drop_messages()
             return events.Failed(self.now(), round, caught(error))
         seen = RoundSeen(running.number, round, running.iteration, start, plan, owners, loading=loading)
-        if taken is not None and taken.messages:
+        if taken is not None:
             self._messages = taken.messages
-            seen.end, seen.nbytes, seen.came = start, taken.nbytes, len(taken.messages)
-            seen.received = seen.came
+        if self._messages:
+            seen.end, seen.came = start, len(self._messages)
+            seen.nbytes = 0 if taken is None else taken.nbytes
+            seen.received = 0 if taken is None else seen.came
             self._forms = {slot if job.by_slot else 0: message.form for (slot, _), message in self._messages.items()}
-        self._seen, self._served = seen, running
+        self._seen, self._served, self._owner = seen, running, running
         self._liveness.opened(running, seen)
         self._observers.tell(Observer.opened, seen)
         out = () if workers is here else tuple(worker for worker in here if worker not in workers)
         came, silence = tuple(self._messages), store.times.silence
         return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, came, ahead, silence, out)
+
+    def _load(self, running: Running) -> None:
+        """Send a job's work to the workers."""
+        self._cluster.load(running.store.key, work_of(running))
+        running.store.loaded = True
 
     def _recode(self, running: Running, workers: tuple[int, ...]) -> None:
         """Have the data of a job loaded again, with redundancy, if that is what its workers ask for."""
@@ -348,7 +372,7 @@ class Driver:
             if doubt is not None:
                 return doubt
         message = self._messages[slot, rows[-1]]
-        coarsest, adding = max(precisions(message, i) for i in range(len(message.segments)))
+        coarsest, adding = max(precisions(message, i) for i in range(len(trees.layout(message.form).segments)))
         try:
             weights = running.decoders[slot % len(running.decoders)].weights((*running.job.held(slot), *rows))
         except NotDecodable:
@@ -363,14 +387,56 @@ class Driver:
         return events.Recovered(self.now(), round, slot)
 
     def _update(self, running: Running, round: int) -> events.Event | None:
-        """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
+        """Have what was chosen added up, where it lies elsewhere, and let the job take its step."""
         seen, self._seen, self._served = self._seen, None, None
         self._liveness.ended()
         assert seen is not None
-        store = running.store
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
-        collected = Collected(self._messages, self._weights, running.codes)
+        collected = Collected(self._messages, self._weights, self._cluster.combine, running.codes)
+        if running.job.added and collected.unread():
+            return self._again(round)
+        if not running.job.added or not collected.elsewhere():
+            return self._advance(running, seen, collected)
+        wanted = collected.wanted(by_slot=running.job.by_slot)
+        self._adding = _Adding(running, seen, collected, tuple(wanted))
+        self._cluster.add(round, tuple(wanted.values()))
+        return None
+
+    def _added(self, report: Added) -> None:
+        """Go on with what was added up elsewhere."""
+        adding = self._adding
+        if adding is None or report.round != adding.seen.round:
+            return
+        self._adding = None
+        adding.collected.use(dict(zip(adding.slots, report.totals, strict=True)))
+        answer = self._advance(adding.running, adding.seen, adding.collected)
+        if answer is not None:
+            self.tell(answer)
+
+    def _unread(self, messages: Sequence[Message], now: float) -> None:
+        """Do without messages that can't be read: others are to compute their rows."""
+        for message in messages:
+            at = message.slot, message.row
+            if self._messages.get(at) is not message:
+                continue
+            self._cluster.release(self._messages.pop(at))
+            if self._seen is not None and message.slot not in self._weights:
+                rows = ((message.row, message.worker),)
+                self.tell(events.Rejected(now, self._seen.round, message.slot, rows))
+        if self._adding is not None and self._adding.collected.unread():
+            round, self._adding = self._adding.seen.round, None
+            self.tell(self._again(round))
+
+    def _again(self, round: int) -> events.Event:
+        """Do an iteration once more; the rows that can still be read stay."""
+        self._weights, self._forms = {}, {}
+        self._verifying.end()
+        return events.Unread(self.now(), round)
+
+    def _advance(self, running: Running, seen: RoundSeen, collected: Collected) -> events.Event | None:
+        """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
+        store, round = running.store, seen.round
         try:
             running.state, finished = running.job.advance(
                 running.state, running.iteration + 1, collected, partial(self._decided, round)
@@ -423,6 +489,7 @@ class Driver:
         for message in self._messages.values():
             self._cluster.release(message)
         self._messages, self._weights, self._forms = {}, {}, {}
+        self._owner = self._adding = None
         self._verifying.end()
 
     def _deliver(self, number: int, outcome: actions.Outcome, cause: Cause | None) -> None:
@@ -431,8 +498,9 @@ class Driver:
             self._ahead.drop()
         running.store.users -= 1
         self._unload(running.store)
-        if running is self._served:
+        if running is self._owner:
             self._drop_messages()
+        if running is self._served:
             self._seen = self._served = None
             self._liveness.dropped(self.now())
         error = None if cause is None else job_failed(running, cause)
