@@ -48,7 +48,7 @@ def flatten(tree: Any) -> tuple[bytes, list[NumberArray]]:
     """
     if type(tree) is np.ndarray and tree.dtype.char in _KEPT and tree.dtype.isnative:
         # a fast path for the common case
-        return _array_form(tree.dtype.char, tree.shape), [tree.ravel()]
+        return array_form(tree.dtype.char, tree.shape), [tree.ravel()]
     leaves: list[NumberArray] = []
     form = json.dumps(_form(tree, leaves), separators=(",", ":")).encode()
     if not leaves or len(form) > MOST_FORM:
@@ -63,7 +63,8 @@ def flatten(tree: Any) -> tuple[bytes, list[NumberArray]]:
 
 
 @lru_cache(maxsize=256)
-def _array_form(char: str, shape: tuple[int, ...]) -> bytes:
+def array_form(char: str, shape: tuple[int, ...]) -> bytes:
+    """Return the form of one array."""
     return json.dumps([char, *shape], separators=(",", ":")).encode()
 
 
@@ -148,20 +149,20 @@ def unflatten(form: bytes, segments: Sequence[NumberArray]) -> Any:
     parsed, leaves = _leaves(form)
     chars = sorted({char for char, _ in leaves})
     by_char = dict(zip(chars, segments, strict=True))
-    at = dict.fromkeys(chars, 0)
+    return _built(parsed, by_char, dict.fromkeys(chars, 0))
 
-    def build(node: Any) -> Any:
-        if isinstance(node, dict):
-            ((kind, inner),) = node.items()
-            if kind == "dict":
-                return {key: build(item) for key, item in inner.items()}
-            items = [build(item) for item in inner]
-            return items if kind == "list" else tuple(items)
-        char, shape = node[0], tuple(node[1:])
-        size = int(np.prod(shape, dtype=np.int64))
-        start = at[char]
-        at[char] = start + size
-        found = by_char[char][..., start : start + size]
-        return found.reshape((*found.shape[:-1], *shape))
 
-    return build(parsed)
+def _built(node: Any, by_char: dict[str, Any], at: dict[str, int]) -> Any:
+    """Return what a node of a form stands for. Not a closure: that would hold the segments until a collection."""
+    if isinstance(node, dict):
+        ((kind, inner),) = node.items()
+        if kind == "dict":
+            return {key: _built(item, by_char, at) for key, item in inner.items()}
+        items = [_built(item, by_char, at) for item in inner]
+        return items if kind == "list" else tuple(items)
+    char, shape = node[0], tuple(node[1:])
+    size = int(np.prod(shape, dtype=np.int64))
+    start = at[char]
+    at[char] = start + size
+    found = by_char[char][..., start : start + size]
+    return found.reshape((*found.shape[:-1], *shape))

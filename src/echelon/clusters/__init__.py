@@ -16,12 +16,14 @@ from echelon.clusters.base import (
     Down,
     Message,
     Report,
+    Room,
     Sum,
     Total,
     Trouble,
     Unread,
     Up,
     Work,
+    Writes,
 )
 from echelon.clusters.shelf import new_key
 
@@ -83,6 +85,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "CLUSTERS", "Added", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind",
-    "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Report", "Sum", "ThreadCluster", "Total", "Trouble",
-    "Unread", "Up", "VirtualCluster", "Work", "new_key",
+    "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Report", "Room", "Sum", "ThreadCluster", "Total",
+    "Trouble", "Unread", "Up", "VirtualCluster", "Work", "Writes", "new_key",
 ]  # fmt: skip

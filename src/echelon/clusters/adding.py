@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from echelon.arrays import FloatArray, NumberArray
 from echelon.clusters.base import Message, Sum, Total
-from echelon.clusters.parallel import extreme
+from echelon.clusters.parallel import by_slices, extreme
 from echelon.codes import combine
 
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
+_BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
 _KEPT = 4  # totals of one size that are kept
 
 
@@ -30,7 +32,7 @@ class Adding:
 
 
 def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") -> Total:
-    """Return the weighted sum of messages that lie here, in memory that `rooms` gives."""
+    """Return the weighted sum of messages that lie here; a large one is added by all processors, slice by slice."""
     count = len(messages[0].segments)
     sizes, sums, most = np.empty((count, len(messages))), list[NumberArray](), list[float]()
     told = all(message.sizes for message in messages)
@@ -38,11 +40,39 @@ def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") ->
         segments = [message.segments[i] for message in messages]
         if told:
             sizes[i] = [message.sizes[i] for message in messages]
-        out = rooms.take(segments[0].dtype, len(segments[0])) if not np.iscomplexobj(weights) else None
-        total = combine(weights[None], segments, None if out is None else out[None], sizes=None if told else sizes[i])
-        sums.append(total[0])
-        most.append(extreme(total[0]))
+        room = rooms.take(segments[0].dtype, len(segments[0])) if told and not np.iscomplexobj(weights) else None
+        if room is None:
+            total = combine(weights[None], segments, sizes=None if told else sizes[i])[0]
+            most.append(extreme(total))
+        else:
+            total = room
+            used = [i for i, weight in enumerate(weights.tolist()) if weight != 0]
+            kernel = partial(_add_slice, weights[used].astype(room.dtype), [segments[i] for i in used], room)
+            most.append(float(np.max(by_slices(len(room), room.itemsize, kernel))))
+        sums.append(total)
     return Total(sums, tuple(most), sizes)
+
+
+def _add_slice(weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, some: slice) -> float:
+    """Write a slice of a weighted sum, block by block; return its largest number, not finite where one is not.
+
+    All of it is done by calls of NumPy that let other threads run, so that slices are added side by side.
+    """
+    plain, found = bool((weights == 1).all()), [0.0]
+    scaled = np.empty(0 if plain else min(_BLOCK, some.stop - some.start), total.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for at in range(some.start, some.stop, _BLOCK):
+            block = total[at : min(at + _BLOCK, some.stop)]
+            for i, (message, weight) in enumerate(zip(messages, weights, strict=True)):
+                piece = message[at : at + len(block)]
+                if not i:
+                    np.multiply(piece, weight, out=block)
+                elif plain:
+                    np.add(block, piece, out=block)
+                else:
+                    np.add(block, np.multiply(piece, weight, out=scaled[: len(block)]), out=block)
+            found.append(extreme(block))
+    return float(np.max(found))
 
 
 class Rooms:

@@ -33,6 +33,17 @@ class AtOnce(ABC):
         """Return the weighted sum of the results of some parts."""
 
 
+Room = Callable[[int, str], Any]  # gives memory for so many numbers of a type, where the message is to lie
+
+
+class Writes(ABC):
+    """Work that writes a row where it is to lie, where no other row of the lane needs its parts."""
+
+    @abstractmethod
+    def write(self, state: Any, parts: Sequence[int], coefficients: NumberArray, room: Room) -> Any:
+        """Return the weighted sum of the results of some parts, one flat array, as a rule in memory from `room`."""
+
+
 class Attached(ABC):
     """A state whose parts also need what was loaded under other keys."""
 

@@ -12,11 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from echelon import trees
 from echelon.arrays import NumberArray, private
 from echelon.cause import Cause, caught
 from echelon.clusters.ahead import AheadState
-from echelon.clusters.base import AtOnce, Work
+from echelon.clusters.base import AtOnce, Work, Writes
 from echelon.clusters.narrow import is_narrow, narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
@@ -64,11 +66,11 @@ class Lane:
 
     def _row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         parts, coefficients = self._work.row(slot, row)
+        if isinstance(self._work, Writes) and self._alone(parts):
+            return self._written(self._work, parts, coefficients)
         if len(parts) == 1 and coefficients[0] == 1:
             return self._plain(parts[0])
-        if isinstance(self._work, AtOnce) and all(
-            self._uses.get(part, 1) == 1 and part not in self._kept for part in parts
-        ):
+        if isinstance(self._work, AtOnce) and self._alone(parts):
             return self._at_once(self._work, parts, coefficients)
         used: dict[int, tuple[bytes, list[NumberArray]]] = {}
         for part in parts:
@@ -106,6 +108,34 @@ class Lane:
                 self._kept[part] = known
         self._used(part)
         return known
+
+    def _alone(self, parts: Sequence[int]) -> bool:
+        """Return whether no other row needs these parts, and none of them is known."""
+        return all(self._uses.get(part, 1) == 1 and part not in self._kept for part in parts)
+
+    def _written(
+        self, work: Writes, parts: Sequence[int], coefficients: NumberArray
+    ) -> tuple[bytes, list[NumberArray]] | None:
+        """Return a row whose parts no other row needs, written where it is to lie."""
+        if not self._wanted():
+            return None
+        for part in parts:
+            self._used(part)
+        self.computing = parts
+        given: list[NumberArray] = []
+
+        def room(count: int, dtype: str) -> NumberArray:
+            assert not given, "one row, one memory"
+            form = trees.array_form(np.dtype(dtype).char, (count,))
+            out = None if self._allocate is None else self._allocate(form)
+            given.append(np.empty(count, dtype) if out is None else out[0])
+            return given[0]
+
+        result = work.write(self._state, parts, coefficients, room)
+        if not given or result is given[0]:
+            return _flat(result, keep=self._own and not given)
+        given[0][:] = result
+        return _flat(given[0], keep=False)
 
     def _at_once(
         self, work: AtOnce, parts: Sequence[int], coefficients: NumberArray

@@ -19,6 +19,7 @@ _WORDS = 8  # bytes per word
 SLOTS = 1024  # slots of a round that can be stopped one by one; those of the next job together, by a word behind
 _AT = struct.Struct("qqqd")  # round, slot, row, since when
 _LOOKS = 8  # at a place's row, until two agree
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python does not name
 _STANDARD = 3  # descriptors below are the program's input, output and errors, even if it has closed them
 _TRY_S, _TRIES = 0.02, 100  # how often to ask again for a descriptor where there are too few for a moment
 
@@ -58,9 +59,21 @@ def fill_standard() -> None:
     os.close(descriptor)
 
 
-def attach(descriptor: int, size: int, *, write: bool = True) -> mmap.mmap:
+def attach(descriptor: int, size: int) -> mmap.mmap:
     """Return a mapping shared by all that attach."""
-    return mmap.mmap(descriptor, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_WRITE)
+
+
+def attach_apart(descriptor: int, size: int) -> mmap.mmap:
+    """Return a mapping that shows what others write, and in which nothing is written by right.
+
+    Code that does so all the same, in place of being stopped by the system, gets pages of its own. Where the system
+    sets memory aside for every page that could be written, it gets none.
+    """
+    try:
+        return mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE | _NO_RESERVE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    except OSError:
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
 
 
 def detach(memory: mmap.mmap) -> None:

@@ -1,9 +1,10 @@
 """Passes over large arrays by all processors: one thread per slice, each in one call that lets the others run."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -32,15 +33,23 @@ def by_slices(size: int, itemsize: int, work: Callable[[slice], _Found]) -> list
     return [work(slices[0])] if count == 1 else list(_pool(os.getpid()).map(work, slices))
 
 
-def copy(target: NumberArray, source: NumberArray) -> None:
-    """Copy one flat array to another.
+def copy(pairs: Sequence[tuple[NumberArray, NumberArray]]) -> None:
+    """Copy flat arrays of bytes, (target, source) each, as if they were one.
 
-    >>> target = np.zeros(3)
-    >>> copy(target, np.arange(3.0))
+    >>> target = np.zeros(3, np.uint8)
+    >>> copy([(target, np.arange(3, dtype=np.uint8))])
     >>> target.tolist()
-    [0.0, 1.0, 2.0]
+    [0, 1, 2]
     """
-    by_slices(len(target), target.itemsize, lambda some: np.copyto(target[some], source[some]))
+    ends = list(accumulate((len(target) for target, _ in pairs), initial=0))
+
+    def pass_over(some: slice) -> None:
+        for (target, source), start in zip(pairs, ends, strict=False):
+            first, last = max(some.start - start, 0), min(some.stop - start, len(target))
+            if first < last:
+                np.copyto(target[first:last], source[first:last])
+
+    by_slices(ends[-1], 1, pass_over)
 
 
 def extreme(array: NumberArray) -> float:
@@ -53,6 +62,4 @@ def extreme(array: NumberArray) -> float:
         return 0.0
     if np.iscomplexobj(array):
         array = array.view(array.real.dtype)
-    with np.errstate(invalid="ignore"):
-        found = by_slices(len(array), array.itemsize, lambda some: (array[some].max(), -array[some].min()))
-        return float(np.max(found))
+    return float(np.max([array.max(), -array.min()]))

@@ -152,8 +152,8 @@ class ProcessCluster(RealTime, Adding):
             _, size = shipping.place(beside, 0)
             places, _ = shipping.place(beside, self._states.take(size, round))
             room = np.frombuffer(self._states.memory, np.uint8)
-            for (at, nbytes), buffer in zip(places, beside, strict=True):
-                parallel.copy(room[at : at + nbytes], np.frombuffer(buffer, np.uint8))
+            there = [room[at : at + nbytes] for at, nbytes in places]
+            parallel.copy([(to, np.frombuffer(of, np.uint8)) for to, of in zip(there, beside, strict=True)])
         self._state = round, key, pickled, places
         self._start = self.now()
 

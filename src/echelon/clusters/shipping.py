@@ -17,7 +17,7 @@ from echelon.clusters.frames import INLINE
 from echelon.clusters.memory import create_patiently
 
 ALIGN = 64
-_BESIDE = 4096  # bytes from which an array is put beside the pickle
+BESIDE = 4096  # bytes from which an array is put beside the pickle
 _MOST = 1024  # arrays beside a pickle; further ones go into it
 
 Buffers = list[tuple[int, int]]
@@ -69,14 +69,14 @@ def pack(value: Any, *, by_name: bool = True) -> tuple[bytes, list[memoryview]]:
 
     def keep_inside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes < _BESIDE or len(beside) >= _MOST:
+        if raw.nbytes < BESIDE or len(beside) >= _MOST:
             return True
         beside.append(raw)
         return False
 
     if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and not value.dtype.hasobject:
         # the common state takes a fast path
-        small = value.nbytes < _BESIDE and value.flags.c_contiguous
+        small = value.nbytes < BESIDE and value.flags.c_contiguous
         return pickle.dumps(_Small(value) if small else value, protocol=5, buffer_callback=keep_inside), beside
     stream = io.BytesIO()
     pickler = _Pickler(stream, protocol=5, buffer_callback=keep_inside)

@@ -11,8 +11,10 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
+from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
+from echelon.clusters.adding import Rooms
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
 from echelon.clusters.lane import LaneWorker, sizes
@@ -40,6 +42,7 @@ class ThreadWorker(LaneWorker):
         self.doing: tuple[tuple[int, int, int], float] | None = None  # the row being computed, and since when
         self.inbox: Queue[_Order | None] = Queue()
         self._cluster = cluster
+        self.rooms = Rooms()  # for large messages
         self.thread = Thread(target=self._serve, name=f"echelon-worker-{number}", daemon=True)
 
     def _serve(self) -> None:
@@ -78,6 +81,11 @@ class ThreadWorker(LaneWorker):
         round, start, brought, tasks = order
         bring = None if round == self.round else lambda: brought
         self.begin(round, start, [(task.slot, task.row, task.cost) for task in tasks], bring)
+
+    def allocate(self, form: bytes) -> list[NumberArray] | None:
+        """Return memory for a large message that nobody reads any more."""
+        rooms = [self.rooms.take(segment.dtype, segment.count) for segment in trees.layout(form).segments]
+        return None if any(room is None for room in rooms) else [room for room in rooms if room is not None]
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Report the message of a row."""
@@ -131,6 +139,12 @@ class ThreadCluster(RealTime, Inside):
         """Append tasks to a worker's lane."""
         if worker in self._threads:
             self._threads[worker].inbox.put((round, self.now(), self._brought(round), tuple(tasks)))
+
+    def unload(self, key: int) -> None:
+        """Forget a job's work, and the memory of its messages and totals."""
+        super().unload(key)
+        for worker in self._threads.values():
+            worker.rooms.clear()
 
     def purge(self, round: int) -> None:
         """End a round."""

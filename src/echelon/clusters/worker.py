@@ -16,7 +16,7 @@ from echelon.cause import Cause
 from echelon.clusters import frames, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker, sizes
-from echelon.clusters.memory import RESERVED, Arena, Board, attach
+from echelon.clusters.memory import RESERVED, Arena, Board, attach_apart
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
 from echelon.errors import ClusterError
@@ -35,7 +35,7 @@ def serve(
         socket.socket(fileno=socket_fd),
         Arena(arena_fd),
         Board(board_fd, places),
-        attach(state_fd, RESERVED, write=False),
+        attach_apart(state_fd, RESERVED),
     )
     os.close(arena_fd)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the master is gone: nobody is left to work for

@@ -11,8 +11,7 @@ import numpy as np
 from echelon.arrays import FloatArray, NumberArray
 from echelon.errors import ArgumentError
 
-_BLOCK = 1 << 16  # numbers at a time: they stay in the cache while every message is read once
-_SUM = 1 << 21  # numbers of one sum at a time: so that each thread of BLAS has its share of them in its cache
+_BLOCK = 1 << 16  # numbers of a sum at a time: they stay in the cache while every message is read once
 _SMALL = 1 << 10  # messages of at most this many numbers are gathered: quicker than adding one after another
 
 
@@ -132,19 +131,18 @@ def _accumulate(
 
     # BLAS adds in place for its own four types only; for any other it would work on a copy
     axpy = get_blas_funcs("axpy", (total,)) if total.dtype.char in "fdFD" and total.dtype.isnative else None
-    step = _BLOCK if axpy is None else _SUM
-    for at in range(0, len(total), step):
-        block = total[at : at + step]
+    for at in range(0, len(total), _BLOCK):
+        block = total[at : at + _BLOCK]
         for i, (message, weight) in enumerate(zip(messages, weights, strict=True)):
-            piece = message[at : at + step]
+            piece = message[at : at + _BLOCK]
             if sizes is not None:
                 sizes[i] = max(sizes[i], largest(piece))
-            if axpy is None:
-                block[:] = piece * weight if not i else block + piece * weight
-                continue
             if not i:
-                block.fill(0)  # BLAS adds by several threads, and a product by NumPy takes one
-            axpy(piece.astype(block.dtype, copy=False), block, a=weight)
+                np.multiply(piece, weight, out=block)
+            elif axpy is None:
+                block += piece * weight
+            else:
+                axpy(piece.astype(block.dtype, copy=False), block, a=weight)
 
 
 def _multiply(

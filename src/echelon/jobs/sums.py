@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from echelon import checks
 from echelon.arrays import NumberArray
-from echelon.clusters import AtOnce
+from echelon.clusters import AtOnce, Room, Writes
 from echelon.codes import Code, cyclic, uncoded
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function, checked_verify
@@ -40,6 +40,8 @@ class SumJob(IterativeJob):
 
     weighted: ``weighted(state, chunks, coefficients)``, the weighted sum of `partial` over some chunks, where that is
         cheaper at once than chunk by chunk; used for rows whose chunks the worker needs for no other row.
+    write: ``write(state, chunks, coefficients, room)``, the same, in memory from ``room(count, dtype)``, a flat array
+        that is then sent without a copy; used like `weighted`, and for rows of one chunk, too.
     code: your own code for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
         arguments, such as "fractional_repetition:load=3", which the redundancy completes; or ``code(parts)``. Workers
         still get consecutive rows by their speeds, as many as suit them best just now; the first row of a worker costs
@@ -73,6 +75,7 @@ class SumJob(IterativeJob):
         load: Callable[[int], Any] | None = None,
         parts: int | None = None,
         weighted: Callable[[Any, Sequence[Any], NumberArray], Any] | None = None,
+        write: Callable[[Any, Sequence[Any], NumberArray, Room], Any] | None = None,
         code: OwnCode | None = None,
         plan: CodedPlan | None = None,
         lend: bool = False,
@@ -88,6 +91,7 @@ class SumJob(IterativeJob):
         self.verify = checked_verify(verify)
         self.partial, self.update = checked_function("partial", partial), checked_function("update", update)
         self._weighted = None if weighted is None else checked_function("weighted", weighted)
+        self._write = None if write is None else checked_function("write", write)
         self._chunks = Chunks(chunks, load, parts)
         self.parts = len(self._chunks)
         if self._chunks.loaded:
@@ -127,6 +131,8 @@ class SumJob(IterativeJob):
         """Return what travels to the workers."""
         chunks = [range(self.parts)] if self.plan is None else self.plan.chunks
         narrow, copies = self.messages is not None, self.copies
+        if self._write is not None:
+            return WritingWork(codes, chunks, self.partial, self._chunks, self._write, narrow=narrow, copies=copies)
         if self._weighted is not None:
             return WeightedWork(codes, chunks, self.partial, self._chunks, self._weighted, narrow=narrow, copies=copies)
         return SumWork(codes, chunks, self.partial, self._chunks, narrow=narrow, copies=copies)
@@ -196,8 +202,8 @@ class SumWork:
         return call(self._partial, state, self._chunks[part], copies=self._copies)
 
 
-class WeightedWork(SumWork, AtOnce):
-    """Partial results whose weighted sums are cheaper at once."""
+class _RowWork(SumWork):
+    """Partial results, and a function for several of them at once."""
 
     def __init__(
         self,
@@ -205,15 +211,29 @@ class WeightedWork(SumWork, AtOnce):
         parts: Sequence[Sequence[int]],
         partial: Callable[[Any, Any], Any],
         chunks: Chunks,
-        weighted: Callable[[Any, Sequence[Any], NumberArray], Any],
+        row: Callable[..., Any],
         *,
         narrow: bool = False,
         copies: bool = False,
     ) -> None:
         super().__init__(codes, parts, partial, chunks, narrow=narrow, copies=copies)
-        self._weighted = weighted
+        self._row = row
+
+    def _called(self, state: Any, parts: Sequence[int], *arguments: Any) -> Any:
+        return call(self._row, state, [self._chunks[part] for part in parts], *arguments, copies=self._copies)
+
+
+class WeightedWork(_RowWork, AtOnce):
+    """Partial results whose weighted sums are cheaper at once."""
 
     def at_once(self, state: Any, parts: Sequence[int], coefficients: NumberArray) -> Any:
         """Return the weighted sum of the partial results of some chunks."""
-        held = [self._chunks[part] for part in parts]
-        return call(self._weighted, state, held, coefficients, copies=self._copies)
+        return self._called(state, parts, coefficients)
+
+
+class WritingWork(_RowWork, Writes):
+    """Partial results whose weighted sums are written where they are to lie."""
+
+    def write(self, state: Any, parts: Sequence[int], coefficients: NumberArray, room: Room) -> Any:
+        """Return the weighted sum of the partial results of some chunks."""
+        return self._called(state, parts, coefficients, room)

@@ -7,6 +7,7 @@ how many chunks it took part in, so that the master can tell a derivative of zer
 import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from echelon.arrays import IntArray, NumberArray
+from echelon.clusters import Room
 from echelon.torch.heap import keep_freed_memory
 from echelon.torch.minibatches import Minibatches
-from echelon.torch.parameters import Loaded, State
+from echelon.torch.pages import Pages
+from echelon.torch.parameters import Loaded, State, is_large
+from echelon.torch.passes import pieces
 from echelon.torch.seeding import generator_states, seeded
+
+_KNOWN = 8  # states that are kept as models; a stream has two or three in turn
 
 
 class ChunkGradients:
@@ -40,11 +46,12 @@ class ChunkGradients:
         self._model, self._loss, self._data, self._batches = model, loss, data, batches
         self._mean, self._seed, self._device = mean, seed, torch.device(device)
         self._apart = b""  # which modules trained when chunks had to be passed one by one
-        self._loaded: tuple[weakref.ref[NumberArray], Loaded] | None = None
+        self._known: dict[tuple[int, bytes, bytes], Loaded] = {}  # by where a state lies, 0 for a copy, and switches
+        self._loaded: tuple[weakref.ref[NumberArray], Loaded] | None = None  # of this round
         self._there: tuple[Tensor, Tensor] | None = None  # the data, where it was moved to another device
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_loaded": None, "_there": None}
+        return self.__dict__ | {"_known": {}, "_loaded": None, "_there": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
@@ -52,10 +59,10 @@ class ChunkGradients:
 
     def one(self, state: State, chunk: int) -> NumberArray:
         """Return the result of a chunk."""
-        return self.some(state, [chunk], np.ones(1))
+        return self.write(state, [chunk], np.ones(1), np.empty)
 
-    def some(self, state: State, chunks: Sequence[int], coefficients: NumberArray) -> NumberArray:
-        """Return the weighted sum of the results of some chunks.
+    def write(self, state: State, chunks: Sequence[int], coefficients: NumberArray, room: Room) -> NumberArray:
+        """Return the weighted sum of the results of some chunks, written into memory from `room`.
 
         It is the gradient of the weighted sum of their losses, in one pass forward and one back over all samples; but
         in one pass per chunk where the model draws from a generator of torch, so that each chunk has its own draws, or
@@ -70,45 +77,55 @@ class ChunkGradients:
             if len(numbers):
                 share = coefficient * len(numbers) / whole if self._mean else coefficient
                 parts.append(_Part(chunk, numbers, coefficient, share))
-        if state.trains != self._apart or len(parts) < 2:
-            found = self._passed(state, parts)
-            if found is not None:
-                return found
-            self._apart = state.trains
-        apart = [self._passed(state, [part]) for part in parts]
-        return np.asarray(sum(found for found in apart if found is not None))
-
-    def _passed(self, state: State, parts: "Sequence[_Part]") -> NumberArray | None:
-        """Return the result of one pass over some chunks, or None where they must be passed one by one."""
         with seeded(self._seed, state.step, parts[0].chunk if parts else 0):
             model = self._load(state)
-            if not parts:
-                return _vector([torch.zeros_like(weight) for weight in model.wanted], 0.0, [0.0] * len(model.wanted))
-            inputs, targets = self._take(np.concatenate([part.numbers for part in parts]))
-            before = generator_states()
-            outputs = model(inputs)
-            if len(parts) == 1:
-                pieces = [(outputs, targets)]
-            else:
-                along = isinstance(outputs, Tensor) and outputs.ndim > 0 and len(outputs) == len(inputs)
-                if not along or generator_states() != before:
-                    return None
-                sizes = [len(part.numbers) for part in parts]
-                pieces = list(
-                    zip(torch.functional.split(outputs, sizes), torch.functional.split(targets, sizes), strict=True)
-                )
-            losses = [part.share * self._loss(*piece) for part, piece in zip(parts, pieces, strict=True)]
-            loss = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
-            found = torch.autograd.grad(loss, model.wanted, allow_unused=True)
-        weight = sum(part.coefficient for part in parts)
-        used = [0.0 if part is None else weight for part in found]
-        dense = [torch.zeros_like(to) if part is None else part for part, to in zip(found, model.wanted, strict=True)]
-        return _vector(dense, float(loss.detach()), used)
+            row = _Row(model.wanted, room)
+            at_once = bool(parts) and (state.trains != self._apart or len(parts) < 2)
+            if at_once and not self._passed(model, parts, row):
+                self._apart, at_once = state.trains, False
+        if not at_once:
+            for part in parts:
+                with seeded(self._seed, state.step, part.chunk):
+                    self._passed(model, [part], row)
+        model.check()
+        return row.finished()
+
+    def _passed(self, model: Loaded, parts: "Sequence[_Part]", row: "_Row") -> bool:
+        """Add the result of one pass over some chunks to a row; return False where they must be passed one by one."""
+        inputs, targets = self._take(np.concatenate([part.numbers for part in parts]))
+        before = generator_states()
+        outputs = model(inputs)
+        if len(parts) == 1:
+            pieces = [(outputs, targets)]
+        else:
+            along = isinstance(outputs, Tensor) and outputs.ndim > 0 and len(outputs) == len(inputs)
+            if not along or generator_states() != before:
+                return False
+            sizes = [len(part.numbers) for part in parts]
+            pieces = list(
+                zip(torch.functional.split(outputs, sizes), torch.functional.split(targets, sizes), strict=True)
+            )
+        losses = [part.share * self._loss(*piece) for part, piece in zip(parts, pieces, strict=True)]
+        loss = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
+        row.add(loss, sum(part.coefficient for part in parts))
+        return True
 
     def _load(self, state: State) -> Loaded:
-        """Return the model with the numbers of a state, made once per round."""
-        if self._loaded is None or self._loaded[0]() is not state.flat:
-            self._loaded = weakref.ref(state.flat), Loaded(self._model, state, self._device)
+        """Return the model with the numbers of a state, taken over once per round."""
+        if self._loaded is None or self._loaded[0]() is not state.tensors[0]:
+            large = [numbers for numbers in state.tensors if is_large(numbers)]
+            writable = self._device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
+            pages = None if writable else Pages(large)
+            key = 0 if pages is None else pages.start, state.trains, state.trained
+            if key not in self._known and pages is not None and not pages.apart():
+                key, pages = (0, state.trains, state.trained), None
+            if key in self._known:
+                self._known[key].fill(state)
+            else:
+                if len(self._known) >= _KNOWN:
+                    self._known.pop(next(iter(self._known)))
+                self._known[key] = Loaded(self._model, state, self._device, pages)
+            self._loaded = weakref.ref(state.tensors[0]), self._known[key]
         return self._loaded[1]
 
     def _take(self, numbers: IntArray) -> tuple[Tensor, Tensor]:
@@ -134,10 +151,43 @@ class _Part(NamedTuple):
     share: float
 
 
-def _vector(gradient: Sequence[Tensor], loss: float, used: Sequence[float]) -> NumberArray:
-    flat = [part.to_dense().reshape(-1) for part in gradient]
-    out = np.empty(sum(map(len, flat)) + 1 + len(used), str(flat[0].dtype).removeprefix("torch."))
-    out[-1 - len(used) :] = [loss, *used]
-    # written in place: an array without other references is not copied again
-    torch.from_numpy(out)[: -1 - len(used)].copy_(torch.cat(flat))
-    return out
+class _Row:
+    """The memory of a row, into which backward passes write: derivatives, the loss, and the use of each weight."""
+
+    def __init__(self, weights: Sequence[nn.Parameter], room: Room) -> None:
+        self._weights, self._count = weights, sum(weight.numel() for weight in weights)
+        self._out = room(self._count + 1 + len(weights), str(weights[0].dtype).removeprefix("torch."))
+        self._flat = torch.from_numpy(self._out)
+        self._pieces = dict(pieces(self._flat, weights))
+        self._used = dict.fromkeys(weights, 0.0)
+        self._new = set(weights)  # those that no pass has written yet
+        self._loss = 0.0
+
+    def add(self, loss: Tensor, coefficient: float) -> None:
+        """Pass back from a loss; each derivative is written as soon as it is known, and its own memory freed."""
+        found = partial(self._found, coefficient)
+        hooks = [weight.register_post_accumulate_grad_hook(found) for weight in self._weights]  # type: ignore[no-untyped-call]
+        try:
+            loss.backward()  # type: ignore[no-untyped-call]
+        finally:
+            for hook in hooks:
+                hook.remove()
+        self._loss += float(loss.detach())
+
+    def _found(self, coefficient: float, weight: nn.Parameter) -> None:
+        assert weight.grad is not None
+        found, piece = weight.grad.to_dense(), self._pieces[weight]
+        weight.grad = None
+        if weight in self._new:
+            self._new.remove(weight)
+            piece.copy_(found)
+        else:
+            piece += found
+        self._used[weight] += coefficient
+
+    def finished(self) -> NumberArray:
+        """Return the row."""
+        for weight in self._new:
+            self._pieces[weight].zero_()
+        self._flat[self._count :] = torch.tensor([self._loss, *self._used.values()], dtype=self._flat.dtype)
+        return np.asarray(self._out)

@@ -105,7 +105,7 @@ class CodedGradient(Closing):
         self._kept = stream.keep(
             SumJob(
                 partial=gradients.one,
-                weighted=gradients.some,
+                write=gradients.write,
                 update=_found,
                 state=None,
                 chunks=range(chunks),

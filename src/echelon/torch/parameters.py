@@ -1,8 +1,8 @@
 """A model as numbers that change from step to step, and a hull without numbers that computes with those it is given.
 
-The state of a step is one vector of all parameters and of the buffers of the same type, the step, the model's switches
-(which modules train, which parameters are trained) and its other buffers. The hull has the model's structure alone, on
-the meta device: it travels to the workers once, the state with every step.
+The state of a step is the model's parameters and buffers, as they lie in its own memory, the step, and the model's
+switches (which modules train, which parameters are trained). The hull has the model's structure alone, on the meta
+device: it travels to the workers once, the state with every step.
 """
 
 from collections.abc import Iterator
@@ -12,20 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from echelon.arrays import NumberArray
+from echelon.clusters.shipping import BESIDE
 from echelon.errors import ArgumentError
+from echelon.torch.pages import Pages, writable
+
+_WRITES = (
+    "model: its forward pass writes into {}, which is not allowed; what a worker writes is lost, and other workers "
+    "would not agree (eval() helps where only training does so)"
+)
 
 
 class State(NamedTuple):
-    """What the gradient of a step is computed from; see the module."""
+    """What the gradient of a step is computed from; see the module.
 
-    flat: NumberArray
+    tensors: parameters and buffers, in the model's order: flat arrays, or tensors where NumPy has no such type.
+    """
+
+    tensors: tuple[Any, ...]
     step: int
     trains: bytes  # by module
     trained: bytes  # by parameter
-    others: tuple[Tensor, ...]
 
 
 def shapes(model: nn.Module) -> list[tuple[str, torch.dtype, torch.Size]]:
@@ -41,60 +48,88 @@ def switches(model: nn.Module) -> tuple[bytes, bytes]:
 
 def hull(model: nn.Module) -> nn.Module:
     """Return the model without its numbers."""
-    memo: dict[int, Any] = {}
-    for _, tensor in _tensors(model):
-        empty = torch.empty_like(tensor, device="meta")
-        kept = isinstance(tensor, nn.Parameter)
-        memo[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if kept else empty
+    instead = {tensor: torch.empty_like(tensor, device="meta") for _, tensor in _tensors(model)}
     try:
-        return deepcopy(model, memo)
+        return _with(model, instead)
     except (RuntimeError, TypeError) as error:
         raise ArgumentError(f"model: it can't be copied for the workers: {error}") from error
 
 
+def _with(model: nn.Module, instead: dict[Tensor, Tensor]) -> nn.Module:
+    """Return a copy of a model with other tensors in place of its parameters and buffers."""
+    memo: dict[int, Any] = {}
+    for tensor, other in instead.items():
+        kept = isinstance(tensor, nn.Parameter)
+        memo[id(tensor)] = nn.Parameter(other, tensor.requires_grad) if kept else other
+    return deepcopy(model, memo)
+
+
 def state(model: nn.Module, step: int) -> State:
-    """Return the state of a model, a copy."""
-    mine, others = _parted(model)
-    device = mine[0][1].device
-    flat = torch.cat([tensor.detach().reshape(-1).to(device) for _, tensor in mine])
-    return State(
-        np.asarray(flat.cpu().numpy()),
-        step,
-        *switches(model),
-        tuple(tensor.detach().cpu().clone() for _, tensor in others),
-    )
+    """Return the state of a model, in the model's own memory where it lies on the host."""
+    return State(tuple(_numbers(tensor) for _, tensor in _tensors(model)), step, *switches(model))
+
+
+def _numbers(tensor: Tensor) -> Any:
+    flat = tensor.detach().reshape(-1).cpu()
+    return flat if flat.dtype == torch.bfloat16 else flat.numpy()
 
 
 class Loaded:
-    """A hull with the numbers of a state. wanted: the parameters that are trained, leaves of a graph."""
+    """A hull with the numbers of a state. wanted: the parameters that are trained, leaves of a graph.
 
-    def __init__(self, model: nn.Module, given: State, device: torch.device) -> None:
-        self._model = model
-        for module, trains in zip(model.modules(), given.trains, strict=True):
+    pages: where the state's large arrays lie, if parameters may be views of them; else all is copied. It serves any
+    state with the same switches whose arrays lie there, too.
+    """
+
+    def __init__(self, model: nn.Module, given: State, device: torch.device, pages: Pages | None) -> None:
+        self._pages, self._held = pages, given.tensors
+        self._copies: list[tuple[int, Tensor]] = []  # by their number in the state
+        instead = {}
+        for i, ((_, tensor), numbers) in enumerate(zip(_tensors(model), given.tensors, strict=True)):
+            if pages is not None and isinstance(tensor, nn.Parameter) and is_large(numbers):
+                placed = torch.from_numpy(writable(numbers))
+            else:
+                placed = _tensor(numbers).to(device, copy=True)
+                self._copies.append((i, placed))
+            instead[tensor] = placed.view(tensor.shape)
+        self._model = _with(model, instead)
+        for module, trains in zip(self._model.modules(), given.trains, strict=True):
             module.training = bool(trains)
-        mine, others = _parted(model)
-        # copied: a state may lie in memory that can't be written to, which torch does not know
-        self._flat = torch.from_numpy(np.array(given.flat)).to(device)
-        self._others = [tensor.to(device, copy=True) for tensor in given.others]
-        pieces = torch.functional.split(self._flat, [tensor.numel() for _, tensor in mine])
-        views = [piece.view(tensor.shape) for piece, (_, tensor) in zip(pieces, mine, strict=True)]
-        self.wanted = [view.requires_grad_() for view, trained in zip(views, given.trained, strict=False) if trained]
-        self._tensors = dict(zip((name for name, _ in (*mine, *others)), (*views, *self._others), strict=True))
+        weights = list(self._model.parameters())
+        for weight, trained in zip(weights, given.trained, strict=True):
+            weight.requires_grad_(bool(trained))
+        self.wanted = [weight for weight in weights if weight.requires_grad]
+        self._versions = self._written()
+
+    def fill(self, given: State) -> None:
+        """Take the numbers of another state."""
+        self._held = given.tensors
+        with torch.no_grad():
+            for number, tensor in self._copies:
+                tensor.copy_(_tensor(given.tensors[number]))
         self._versions = self._written()
 
     def __call__(self, inputs: Tensor) -> Any:
         """Return the outputs of the model."""
-        outputs = functional_call(self._model, self._tensors, (inputs,))
+        outputs = self._model(inputs)
         if self._written() != self._versions:
-            raise ArgumentError(
-                "model: its forward pass writes into buffers, which is not allowed; what a worker writes is lost, and "
-                "other workers would not agree (eval() helps where only training does so)"
-            )
+            self._restore()
+            raise ArgumentError(_WRITES.format("buffers or parameters"))
         return outputs
+
+    def check(self) -> None:
+        """Refuse what torch does not see: that a pass has written into the memory of parameters."""
+        if self._pages is not None and self._pages.written():
+            self._restore()
+            raise ArgumentError(_WRITES.format("parameters"))
+
+    def _restore(self) -> None:
+        if self._pages is not None:
+            self._pages.give_back()
 
     def _written(self) -> list[int]:
         """Return how often numbers were changed in place."""
-        return [tensor._version for tensor in (self._flat, *self._others)]
+        return [tensor._version for _, tensor in _tensors(self._model)]
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -102,8 +137,14 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from model.named_buffers()
 
 
-def _parted(model: nn.Module) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]:
-    """Return names and tensors of what is in the vector, parameters first, and of all others."""
-    dtype = next(model.parameters()).dtype
-    tensors = list(_tensors(model))
-    return [one for one in tensors if one[1].dtype == dtype], [one for one in tensors if one[1].dtype != dtype]
+def is_large(numbers: Any) -> bool:
+    """Return whether numbers are an array that lies beside the pickle of its state."""
+    return isinstance(numbers, np.ndarray) and numbers.nbytes >= BESIDE
+
+
+def _tensor(numbers: Any) -> Tensor:
+    """Return numbers as a tensor, to be read only."""
+    if not isinstance(numbers, np.ndarray):
+        assert isinstance(numbers, Tensor)
+        return numbers
+    return torch.from_numpy(numbers if numbers.flags.writeable else writable(numbers))
