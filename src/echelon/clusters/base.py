@@ -40,8 +40,10 @@ class Writes(ABC):
     """Work that writes a row where it is to lie, where no other row of the lane needs its parts."""
 
     @abstractmethod
-    def write(self, state: Any, parts: Sequence[int], coefficients: NumberArray, room: Room) -> Any:
-        """Return the weighted sum of the results of some parts, one flat array, as a rule in memory from `room`."""
+    def write(self, state: Any, parts: Sequence[int], coefficients: NumberArray, room: Room) -> tuple[Any, float]:
+        """Return the weighted sum of the results of some parts, one flat array, as a rule in memory from `room`, and
+        the largest of its numbers.
+        """
 
 
 class Attached(ABC):

@@ -39,6 +39,7 @@ class Lane:
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
 
     added: whether its rows are only ever added up.
+    sizes: the largest number of each segment of the last row, where the work has told it.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Lane:
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
         self._uses: dict[int, int] = {}  # of each part, by rows still to compute
+        self.sizes: tuple[float, ...] = ()
         self.computing: Sequence[int] = ()  # the parts that the work computes just now, to be named if it raises
 
     def expect(self, rows: Iterable[tuple[int, int]]) -> None:
@@ -60,7 +62,7 @@ class Lane:
 
     def row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         """Return the form and the segments of a row's message, or None where the round is no longer wanted."""
-        self.computing = ()
+        self.computing, self.sizes = (), ()
         found = self._row(slot, row)
         return found if found is None or not self._narrow else narrowed(*found)
 
@@ -131,7 +133,8 @@ class Lane:
             given.append(np.empty(count, dtype) if out is None else out[0])
             return given[0]
 
-        result = work.write(self._state, parts, coefficients, room)
+        result, size = work.write(self._state, parts, coefficients, room)
+        self.sizes = () if self._narrow else (size,)
         if not given or result is given[0]:
             return _flat(result, keep=self._own and not given)
         given[0][:] = result
@@ -183,6 +186,11 @@ class AheadLane:
                 self._ahead.expect(ahead)
 
     @property
+    def sizes(self) -> tuple[float, ...]:
+        """The largest number of each segment of the last row of the round, where its work has told it."""
+        return self._lane.sizes
+
+    @property
     def added(self) -> bool:
         """Whether rows of the round are only ever added up."""
         return self._lane.added
@@ -211,15 +219,6 @@ def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
 
 def _added(work: Work) -> bool:
     return bool(getattr(work, "added", False))
-
-
-def sizes(form: bytes, segments: Sequence[NumberArray]) -> tuple[float, ...]:
-    """Return the largest number of each segment of a large message, for the master's estimate of errors; none of
-    one that is small, which the master looks at while it adds.
-    """
-    if trees.layout(form).nbytes < LARGE or is_narrow(form):
-        return ()
-    return tuple(map(largest, segments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +352,16 @@ class LaneWorker(ABC):
             return
         self._lane = lane
         self._tasks.extend(given)
+
+    def sizes(self, slot: int, form: bytes, segments: Sequence[NumberArray]) -> tuple[float, ...]:
+        """Return the largest number of each segment of a large message, for the master's estimate of errors.
+
+        None of one that is small, or of another job: the master looks at those while it adds.
+        """
+        if is_ahead(slot) or trees.layout(form).nbytes < LARGE or is_narrow(form):
+            return ()
+        told = () if self._lane is None else self._lane.sizes
+        return told or tuple(map(largest, segments))
 
     def forget(self) -> None:
         """Drop the lane, and with it work and state."""

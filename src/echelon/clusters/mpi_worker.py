@@ -18,7 +18,7 @@ from echelon.arrays import NumberArray, private
 from echelon.cause import Cause
 from echelon.clusters import blas_threads, frames, shipping
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker, sizes
+from echelon.clusters.lane import LaneWorker
 from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience, Places
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
@@ -274,7 +274,7 @@ class MpiWorker(LaneWorker):
         """Send a frame with the message in it, or with the message after it."""
         if trees.layout(form).nbytes > INLINE:
             self._lent |= not all(map(private, segments))
-            head = frames.pack_result(self.round, slot, row, seconds, form, FOLLOWS, sizes(form, segments))
+            head = frames.pack_result(self.round, slot, row, seconds, form, FOLLOWS, self.sizes(slot, form, segments))
             self._send(head, *(segment.view(np.uint8) for segment in segments))
             return
         head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE)

@@ -19,7 +19,7 @@ from echelon.arrays import NumberArray, private
 from echelon.cause import Cause
 from echelon.clusters import frames
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker, sizes
+from echelon.clusters.lane import LaneWorker
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
 
@@ -151,7 +151,9 @@ class RayWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Hand a message to the thread that yields; wait until it is taken if it may be overwritten."""
-        head = frames.pack_result(self.round, slot, row, seconds, form, frames.NOWHERE, sizes(form, segments))
+        head = frames.pack_result(
+            self.round, slot, row, seconds, form, frames.NOWHERE, self.sizes(slot, form, segments)
+        )
         if trees.layout(form).nbytes > SMALL:
             taken = None if all(map(private, segments)) else Event()
             self._outbox.put(((head, segments), taken))

@@ -17,7 +17,7 @@ from echelon.cause import Cause
 from echelon.clusters.adding import Rooms
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
-from echelon.clusters.lane import LaneWorker, sizes
+from echelon.clusters.lane import LaneWorker
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.places import Places
 from echelon.errors import ClusterError
@@ -89,7 +89,7 @@ class ThreadWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Report the message of a row."""
-        told = sizes(form, segments)
+        told = self.sizes(slot, form, segments)
         self._cluster.reports.put(Message(self.number, self.round, slot, row, seconds, form, segments, None, told))
 
     def complain(self, cause: Cause) -> None:

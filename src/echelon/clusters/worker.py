@@ -15,7 +15,7 @@ from echelon.arrays import NumberArray
 from echelon.cause import Cause
 from echelon.clusters import frames, shipping
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker, sizes
+from echelon.clusters.lane import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach_apart
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
@@ -132,7 +132,7 @@ class ProcessWorker(LaneWorker):
             if out is not None:
                 for target, segment in zip(out, segments, strict=True):
                     target[:] = segment
-        self._sizes = sizes(form, segments)
+        self._sizes = self.sizes(self._slot, form, segments)
 
     def abandon(self) -> None:
         """Give back the block of a message that is not sent."""

@@ -41,7 +41,8 @@ class SumJob(IterativeJob):
     weighted: ``weighted(state, chunks, coefficients)``, the weighted sum of `partial` over some chunks, where that is
         cheaper at once than chunk by chunk; used for rows whose chunks the worker needs for no other row.
     write: ``write(state, chunks, coefficients, room)``, the same, in memory from ``room(count, dtype)``, a flat array
-        that is then sent without a copy; used like `weighted`, and for rows of one chunk, too.
+        that is then sent without a copy, and its largest absolute value, which error estimates need; used like
+        `weighted`, and for rows of one chunk, too.
     code: your own code for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
         arguments, such as "fractional_repetition:load=3", which the redundancy completes; or ``code(parts)``. Workers
         still get consecutive rows by their speeds, as many as suit them best just now; the first row of a worker costs
@@ -75,7 +76,7 @@ class SumJob(IterativeJob):
         load: Callable[[int], Any] | None = None,
         parts: int | None = None,
         weighted: Callable[[Any, Sequence[Any], NumberArray], Any] | None = None,
-        write: Callable[[Any, Sequence[Any], NumberArray, Room], Any] | None = None,
+        write: Callable[[Any, Sequence[Any], NumberArray, Room], tuple[Any, float]] | None = None,
         code: OwnCode | None = None,
         plan: CodedPlan | None = None,
         lend: bool = False,
@@ -234,6 +235,7 @@ class WeightedWork(_RowWork, AtOnce):
 class WritingWork(_RowWork, Writes):
     """Partial results whose weighted sums are written where they are to lie."""
 
-    def write(self, state: Any, parts: Sequence[int], coefficients: NumberArray, room: Room) -> Any:
-        """Return the weighted sum of the partial results of some chunks."""
-        return self._called(state, parts, coefficients, room)
+    def write(self, state: Any, parts: Sequence[int], coefficients: NumberArray, room: Room) -> tuple[Any, float]:
+        """Return the weighted sum of the partial results of some chunks, and its largest number."""
+        found, largest = self._called(state, parts, coefficients, room)
+        return found, float(largest)

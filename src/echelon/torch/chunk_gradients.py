@@ -59,10 +59,12 @@ class ChunkGradients:
 
     def one(self, state: State, chunk: int) -> NumberArray:
         """Return the result of a chunk."""
-        return self.write(state, [chunk], np.ones(1), np.empty)
+        return self.write(state, [chunk], np.ones(1), np.empty)[0]
 
-    def write(self, state: State, chunks: Sequence[int], coefficients: NumberArray, room: Room) -> NumberArray:
-        """Return the weighted sum of the results of some chunks, written into memory from `room`.
+    def write(
+        self, state: State, chunks: Sequence[int], coefficients: NumberArray, room: Room
+    ) -> tuple[NumberArray, float]:
+        """Return the weighted sum of the results of some chunks, in memory from `room`, and its largest number.
 
         It is the gradient of the weighted sum of their losses, in one pass forward and one back over all samples; but
         in one pass per chunk where the model draws from a generator of torch, so that each chunk has its own draws, or
@@ -185,9 +187,9 @@ class _Row:
             piece += found
         self._used[weight] += coefficient
 
-    def finished(self) -> NumberArray:
-        """Return the row."""
+    def finished(self) -> tuple[NumberArray, float]:
+        """Return the row, and its largest number."""
         for weight in self._new:
             self._pieces[weight].zero_()
         self._flat[self._count :] = torch.tensor([self._loss, *self._used.values()], dtype=self._flat.dtype)
-        return np.asarray(self._out)
+        return np.asarray(self._out), float(torch.linalg.vector_norm(self._flat, float("inf")))
