@@ -25,6 +25,8 @@ BATCH, STEPS, BLOCKS = 64, 4, 5  # samples per worker, steps of a block, blocks 
 LAYERS = 6
 WIDTHS = {2048: "25 M", 4096: "100 M"}
 ROWS, ROW_BYTES = 20, 400 * 10**6
+TOKENS = 256
+TRANSFORMERS = {"small": (384, 6, 4096), "large": (768, 10, 8192)}  # width, layers, words
 
 
 def processors() -> int:
@@ -120,14 +122,7 @@ def coded(workers: int, width: int, threads: int, stack: ExitStack) -> Callable[
     data = samples(width, workers * BATCH)
     gradient = stack.enter_context(CodedGradient(model, nn.MSELoss(), data, stream=stream))
 
-    def run(steps: int) -> float:
-        for _ in range(steps):
-            optimizer.zero_grad()
-            value = gradient.backward()
-            optimizer.step()
-        return float(value)
-
-    return run
+    return _steps(gradient, optimizer)
 
 
 def training(counts: Sequence[int], width: int, blocks: int = BLOCKS) -> str:
@@ -185,37 +180,132 @@ def adding(count: int, dtype: str, rows: int = ROWS) -> str:
         Message(0, 1, 0, i, 0.0, form, [array], None, (float(np.abs(array[:1000]).max()),))
         for i, array in enumerate(arrays)
     ]
-    adder, weights = Adding(), rng.standard_normal(rows)
+    adder = Adding()
+    kinds = {"plain": np.ones(rows), "weighted": rng.standard_normal(rows)}
     target, threads = np.empty_like(first), processors()
     cuts = [count * i // threads for i in range(threads + 1)]
 
     def copy(i: int) -> None:
         target[cuts[i] : cuts[i + 1]] = arrays[-1][cuts[i] : cuts[i + 1]]
 
+    table = []
     with ThreadPoolExecutor(threads) as pool:
-        copies, sums = [], []
-        for _ in range(4):
-            began = time.perf_counter()
-            list(pool.map(copy, range(threads)))
-            copies.append(2 * first.nbytes / (time.perf_counter() - began))
-            began = time.perf_counter()
-            total = adder.combine(weights, messages)
-            sums.append((rows + 1) * first.nbytes / (time.perf_counter() - began))
-    some = slice(0, count, max(1, count // 1000))
-    wanted = sum(weight * array[some].astype(float) for weight, array in zip(weights, arrays, strict=True))
-    off = np.abs(total.segments[0][some] - wanted).max() / np.abs(wanted).max()
-    quick, bare = np.median(sums[1:]), np.median(copies[1:])
-    row = [str(threads), f"{bare / 1e9:.0f}", f"{quick / 1e9:.0f}", f"{quick / bare:.2f}", f"{off:.0e}"]
-    columns = ["threads", "copy (GB/s)", "weighted sum (GB/s)", "ratio", "off by"]
+        for kind, weights in kinds.items():
+            copies, sums = [], []
+            for _ in range(4):
+                began = time.perf_counter()
+                list(pool.map(copy, range(threads)))
+                copies.append(2 * first.nbytes / (time.perf_counter() - began))
+                began = time.perf_counter()
+                total = adder.combine(weights, messages)
+                sums.append((rows + 1) * first.nbytes / (time.perf_counter() - began))
+            some = slice(0, count, max(1, count // 1000))
+            wanted = sum(weight * array[some].astype(float) for weight, array in zip(weights, arrays, strict=True))
+            off = np.abs(total.segments[0][some] - wanted).max() / np.abs(wanted).max()
+            quick, bare = np.median(sums[1:]), np.median(copies[1:])
+            table.append(
+                [kind, str(threads), f"{bare / 1e9:.0f}", f"{quick / 1e9:.0f}", f"{quick / bare:.2f}", f"{off:.0e}"]
+            )
+    columns = ["sum", "threads", "copy (GB/s)", "sum (GB/s)", "ratio", "off by"]
     return (
         f"A sum of {rows} rows of {first.nbytes / 1e6:.0f} MB, {dtype}, as the master adds them, beside a copy of one "
-        "row; bytes read and written per second, medians of three.\n\n" + markdown_table(columns, [row])
+        "row; bytes read and written per second, medians of three.\n\n" + markdown_table(columns, table)
     )
+
+
+# a GPU
+
+
+def transformer(width: int, layers: int, words: int) -> Any:
+    import torch
+    from torch import nn
+
+    class Language(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places = nn.Embedding(words, width), nn.Embedding(TOKENS, width)
+            one = nn.TransformerEncoderLayer(
+                width, width // 64, 4 * width, dropout=0.0, batch_first=True, norm_first=True, activation="gelu"
+            )
+            self.layers = nn.TransformerEncoder(one, layers, enable_nested_tensor=False)
+            self.out = nn.Linear(width, words, bias=False)
+            self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(TOKENS), persistent=False)
+
+        def forward(self, text: Any) -> Any:
+            at = torch.arange(text.shape[1], device=text.device)
+            return self.out(self.layers(self.words(text) + self.places(at), mask=self.mask, is_causal=True))
+
+    torch.manual_seed(1)
+    return Language()
+
+
+def next_word(outputs: Any, targets: Any) -> Any:
+    from torch.nn.functional import cross_entropy
+
+    return cross_entropy(outputs.flatten(0, 1), targets.flatten())
+
+
+def gpu(blocks: int = BLOCKS) -> str:
+    """Time steps of a plain loop on a GPU, and of one and four workers on the same GPU, in turns."""
+    import torch
+
+    from echelon.clusters import ProcessCluster
+    from echelon.torch import CodedGradient
+
+    rows = []
+    for size, (width, layers, words) in TRANSFORMERS.items():
+        text = torch.randint(words, (BATCH, TOKENS + 1), generator=torch.Generator().manual_seed(2))
+        inputs, targets = text[:, :-1], text[:, 1:].contiguous()
+        model = transformer(width, layers, words).cuda()
+        optimizer, here, there = sgd(model), inputs.cuda(), targets.cuda()
+        weights = sum(weight.numel() for weight in model.parameters())
+
+        def plain(steps: int, model: Any = model, optimizer: Any = optimizer, data: Any = (here, there)) -> float:
+            for _ in range(steps):
+                optimizer.zero_grad()
+                value = next_word(model(data[0]), data[1])
+                value.backward()
+                optimizer.step()
+            return float(value.detach())
+
+        with ExitStack() as stack:
+            runs: dict[str, Callable[[int], float]] = {"plain": plain}
+            for workers in (1, 4):
+                far = transformer(width, layers, words).cuda()
+                stream = stack.enter_context(ec.Stream(ProcessCluster(workers)))
+                gradient = CodedGradient(far, next_word, (inputs, targets), stream=stream, device="cuda")
+                runs[str(workers)] = _steps(stack.enter_context(gradient), sgd(far))
+            took, losses = in_turns(runs, 10, blocks)
+        for workers in (1, 4):
+            rows.append([
+                f"{weights / 1e6:.0f} M ({size})", str(workers), f"{1e3 * took['plain']:.1f}",
+                f"{1e3 * took[str(workers)]:.1f}", f"{took[str(workers)] / took['plain']:.2f}",
+                f"{abs(losses[str(workers)] / losses['plain'] - 1):.0e}",
+            ])  # fmt: skip
+            print(rows[-1], file=sys.stderr, flush=True)
+    columns = ["weights", "workers", "plain (ms a step)", "echelon (ms a step)", "ratio", "losses differ by"]
+    return (
+        f"Training on one GPU ({torch.cuda.get_device_name()}, torch {torch.__version__}) without stragglers: a "
+        f"transformer, {BATCH} texts of {TOKENS} tokens, float32, SGD with momentum; a plain loop against "
+        f"`CodedGradient`, blocks of 10 steps in turns, the median of {blocks}.\n\n" + markdown_table(columns, rows)
+    )
+
+
+def _steps(gradient: Any, optimizer: Any) -> Callable[[int], float]:
+    def run(steps: int) -> float:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            value = gradient.backward()
+            optimizer.step()
+        return float(value)
+
+    return run
 
 
 PARTS: dict[str, Callable[[], str]] = {
     "cpu": lambda: "\n\n".join((training([2, 4, 8, 14], 2048), training([2], 4096, 3))),
     "add": lambda: adding(ROW_BYTES // 4, "float32"),
+    "gpu": gpu,
     "here": report,
 }
 

@@ -42,7 +42,7 @@ OUTSIDE_WORLD = {
     "tempfile", "shutil", "asyncio", "signal", "datetime",
 }  # fmt: skip
 ENGINES = {"ray", "mpi4py", "torch", "sklearn"}
-AMONG_CLUSTERS = {"mpi4py": "mpi", "ray": "ray"}
+AMONG_CLUSTERS = {"mpi4py": "mpi", "ray": "ray", "torch": "cuda"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

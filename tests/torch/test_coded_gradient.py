@@ -321,7 +321,7 @@ def ignoring(targets=DATA[1]):
         ({"seed": -1}, "seed: -1 is not allowed"),
         ({"messages": "int8"}, "messages: 'int8' is not allowed; must be one of float32, bfloat16"),
         ({"model": perceptron(torch.float64), "messages": "bfloat16"}, "messages: 'bfloat16' is not allowed"),
-        ({"device": "tpu"}, "device: 'tpu' is not allowed; must be one of cpu, cuda"),
+        ({"device": "tpu"}, "device: 'tpu' is not allowed; must be 'cpu', 'cuda'"),
         ({"stream": "threads"}, "stream: str is not allowed; must be an echelon.Stream"),
         ({"plan": multi_message(workers=3, load=2, order=1)}, "plan: 3 lanes; must be 4"),
     ],

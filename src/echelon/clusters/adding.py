@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from echelon.arrays import FloatArray, NumberArray
+from echelon.clusters import cuda
 from echelon.clusters.base import Message, Sum, Total
 from echelon.clusters.parallel import by_slices, extreme
 from echelon.codes import combine
@@ -18,6 +19,8 @@ _KEPT = 4  # totals of one size that are kept
 
 class Adding:
     """What clusters share whose messages come to the master. Totals lie in memory that is kept from round to round."""
+
+    one_host = False
 
     def __init__(self) -> None:
         self._rooms = Rooms()
@@ -40,6 +43,12 @@ def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") ->
         segments = [message.segments[i] for message in messages]
         if told:
             sizes[i] = [message.sizes[i] for message in messages]
+        if not isinstance(segments[0], np.ndarray):  # of a device, where they are added
+            added, largest, found = cuda.add_up(weights, segments, told)
+            sizes[i] = sizes[i] if found is None else found
+            sums.append(added)
+            most.append(largest)
+            continue
         room = rooms.take(segments[0].dtype, len(segments[0])) if told and not np.iscomplexobj(weights) else None
         if room is None:
             total = combine(weights[None], segments, sizes=None if told else sizes[i])[0]

@@ -33,7 +33,9 @@ class AtOnce(ABC):
         """Return the weighted sum of the results of some parts."""
 
 
-Room = Callable[[int, str], Any]  # gives memory for so many numbers of a type, where the message is to lie
+# gives memory for so many numbers of a type, where the message is to lie: an array, or a tensor of torch on the device
+# that is given as a third argument, where messages may lie there
+Room = Callable[..., Any]
 
 
 class Writes(ABC):
@@ -177,6 +179,7 @@ class Cluster(Protocol):
     """Where lanes are executed. One thread drives it; `now`, `pack`, `release`, `wake` and `kill` are for any thread.
 
     workers: how many places for workers it has.
+    one_host: whether its workers are on the master's machine, and share its devices' memory.
     virtual: whether its time passes only during `poll`; then the thread that waits for a stream drives it.
     fixed: whether its number of workers is given, and no other can be asked for.
     """
@@ -184,6 +187,7 @@ class Cluster(Protocol):
     workers: int
     virtual: bool
     fixed: bool
+    one_host: bool
 
     def now(self) -> float:
         """Return the time in seconds by a clock that never goes back; a stream has no other."""

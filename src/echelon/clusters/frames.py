@@ -39,6 +39,7 @@ _ENDED = struct.Struct("<BxxxIIi")  # kind, number of the worker, process, statu
 _SIZE = struct.Struct("<d")
 
 NOWHERE = -1  # offset of a payload that is in the frame
+DEVICE = 1 << 62  # set in the offset of a ticket for memory of a device
 ELSEWHERE = -2  # of one that stays with its worker, and is only announced
 
 

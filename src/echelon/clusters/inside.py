@@ -19,6 +19,8 @@ class Packed:
 class Inside(Adding):
     """A shelf that all workers share, and the state of the current round."""
 
+    one_host = True
+
     def __init__(self) -> None:
         super().__init__()
         self._shelf = Shelf()

@@ -27,7 +27,7 @@ from echelon.delays.base import parts_of
 from echelon.errors import ArgumentError
 from echelon.plan import AHEAD, is_ahead, stopped_as
 
-Allocate = Callable[[bytes], list[NumberArray] | None]
+Allocate = Callable[[bytes, Any], list[NumberArray] | None]
 LARGE = 1 << 18  # bytes from which a message may stay where it was computed, and workers tell its sizes
 
 
@@ -35,7 +35,8 @@ class Lane:
     """Computes the rows of one round on one worker.
 
     wanted: says whether the current row is still needed.
-    allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
+    allocate: gives memory for a message of some form, into which a sum is written directly, on a device where one is
+        named; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
 
     added: whether its rows are only ever added up.
@@ -92,7 +93,7 @@ class Lane:
                     f"result: part {part} gave {other.decode()}, part {parts[0]} gave {form.decode()}; all parts must "
                     "give results of one shape and type"
                 )
-        out = self._allocate(form) if self._allocate is not None else None
+        out = self._allocate(form, None) if self._allocate is not None else None
         return form, [
             combine(coefficients[None], segments, None if out is None else out[i][None])[0]
             for i, segments in enumerate(zip(*(segments for _, segments in results), strict=True))
@@ -126,15 +127,17 @@ class Lane:
         self.computing = parts
         given: list[NumberArray] = []
 
-        def room(count: int, dtype: str) -> NumberArray:
+        def room(count: int, dtype: str, device: Any = None) -> NumberArray:
             assert not given, "one row, one memory"
             form = trees.array_form(np.dtype(dtype).char, (count,))
-            out = None if self._allocate is None else self._allocate(form)
+            out = None if self._allocate is None else self._allocate(form, device if self.added else None)
             given.append(np.empty(count, dtype) if out is None else out[0])
             return given[0]
 
         result, size = work.write(self._state, parts, coefficients, room)
         self.sizes = () if self._narrow else (size,)
+        if given and result is given[0] and not isinstance(result, np.ndarray):
+            return trees.array_form(np.dtype(str(result.dtype).removeprefix("torch.")).char, (len(result),)), given
         if not given or result is given[0]:
             return _flat(result, keep=self._own and not given)
         given[0][:] = result
@@ -268,8 +271,11 @@ class LaneWorker(ABC):
     def complain(self, cause: Cause) -> None:
         """Tell the master that a task raised."""
 
-    def allocate(self, form: bytes) -> list[NumberArray] | None:
-        """Return memory that a message of this form is to be written into, or None for any."""
+    def allocate(self, form: bytes, device: Any) -> list[NumberArray] | None:
+        """Return memory that a message of this form is to be written into, or None for any.
+
+        device: of torch, where one array may lie there; None for this process's own memory.
+        """
         return None
 
     def stage(self, form: bytes, segments: list[NumberArray]) -> None:  # noqa: B027 - most just send

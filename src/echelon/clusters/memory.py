@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from echelon.clusters.blocks import PAGE, Blocks
+from echelon.clusters.cuda import PAYLOAD, Block
 from echelon.errors import ClusterError
 from echelon.plan import is_ahead
 
@@ -153,11 +154,13 @@ class Arena:
     """Blocks for the results of one worker. The worker takes them, the master gives them back by clearing a byte.
 
     lent: on the master, offsets of results that were reported and not given back so far.
+    opened: on the master, memory of devices that the worker has lent, by the offset of its ticket.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.memory = memory = attach(descriptor, RESERVED)
         self.lent: set[int] = set()
+        self.opened: dict[int, Block] = {}
         # of the memory alone: without a cycle, it goes with its last user, and not some time later
         self._blocks = Blocks(
             RESERVED, is_free=lambda at: not memory[at], set_free=lambda at: memory.__setitem__(at, 0)
@@ -181,6 +184,15 @@ class Arena:
         ):
             raise ValueError(f"no result can lie at offset {offset}")
         self.lent.add(offset)
+
+    def device_block(self, offset: int) -> Block:
+        """Return the memory of a device that a ticket stands for, opened once."""
+        payload = self.memory[offset : offset + PAYLOAD]
+        known = self.opened.get(offset)
+        if known is None or known.payload != payload:
+            self.opened.pop(offset, None)
+            known = self.opened[offset] = Block.opened(payload)
+        return known
 
     def give_back(self, offset: int) -> None:
         """Let a block be used again."""

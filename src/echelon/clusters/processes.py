@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from echelon import checks, trees
+from echelon.cause import caught
 from echelon.clusters import frames, memory, parallel, shipping
 from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Message, RealTime, Report, Trouble
 from echelon.clusters.crew import Crew
+from echelon.clusters.cuda import NotShared
 from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import paces
 from echelon.errors import ClusterError
@@ -33,6 +35,12 @@ log = logging.getLogger("echelon.clusters")
 _BATCH = 64  # frames taken from one worker before the others get a turn
 _ALL = 1 << 62  # a round after all rounds
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
+
+
+def _on_device(form: bytes, arena: memory.Arena, ticket: int) -> list[Any]:
+    """Return the segment of a message that lies in the memory of a device."""
+    (segment,) = trees.layout(form).segments
+    return [arena.device_block(ticket).numbers(segment.dtype.name, segment.count)]
 
 
 class ProcessCluster(RealTime, Adding):
@@ -47,6 +55,8 @@ class ProcessCluster(RealTime, Adding):
     True
     >>> cluster.close()
     """
+
+    one_host = True
 
     def __init__(
         self, workers: int | None = None, *, emulate: Profile | None = None, seed: int = 1, threads: int = 1
@@ -137,6 +147,7 @@ class ProcessCluster(RealTime, Adding):
         del self._works[key]
         for handle in self._crew.numbers.values():
             handle.forget(self._board.over())
+            handle.arena.opened.clear()
             handle.unload(key, frames.pack_short(frames.UNLOAD, 0, key))
         self._states.forget()
         self._rooms.clear()
@@ -223,7 +234,7 @@ class ProcessCluster(RealTime, Adding):
                 if not size:
                     break
                 if buffer[0] == frames.RESULT:
-                    reports.append(self._result(handle, bytes(buffer[:size])))
+                    self._result(handle, bytes(buffer[:size]), reports)
                 else:
                     self._other(handle, bytes(buffer[:size]), reports)
             else:
@@ -239,14 +250,21 @@ class ProcessCluster(RealTime, Adding):
         self._crew.gone(handle, reports)
         return False
 
-    def _result(self, handle: Mailbox, frame: bytes) -> Message:
+    def _result(self, handle: Mailbox, frame: bytes, reports: list[Report]) -> None:
         round, slot, row, seconds, form, offset, at, sizes = frames.unpack_result(frame)
         if offset == frames.NOWHERE:
             segments, token = trees.views(form, frame, at), None
         else:
-            segments, token = trees.views(form, handle.arena.memory, offset), (handle.arena, offset)
-            handle.arena.lend(offset)
-        return _message((handle.number, round, slot, row, seconds, form, segments, token, sizes))
+            arena, ticket = handle.arena, offset & ~frames.DEVICE
+            arena.lend(ticket)
+            token = arena, ticket
+            try:
+                segments = trees.views(form, arena.memory, offset) if ticket == offset else _on_device(form, *token)
+            except NotShared as error:
+                arena.give_back(ticket)
+                reports.append(Trouble(handle.number, round, caught(error)))
+                return
+        reports.append(_message((handle.number, round, slot, row, seconds, form, segments, token, sizes)))
 
     def _other(self, handle: Mailbox, frame: bytes, reports: list[Report]) -> None:
         if frame[0] == frames.RAISED:

@@ -14,6 +14,7 @@ from typing import Any
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
+from echelon.clusters import cuda, seat
 from echelon.clusters.adding import Rooms
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
@@ -46,6 +47,7 @@ class ThreadWorker(LaneWorker):
         self.thread = Thread(target=self._serve, name=f"echelon-worker-{number}", daemon=True)
 
     def _serve(self) -> None:
+        seat.take(self.place, process=False)
         self._cluster.reports.put(Up(self.number, self.place))
         try:
             self.run()
@@ -82,8 +84,11 @@ class ThreadWorker(LaneWorker):
         bring = None if round == self.round else lambda: brought
         self.begin(round, start, [(task.slot, task.row, task.cost) for task in tasks], bring)
 
-    def allocate(self, form: bytes) -> list[NumberArray] | None:
-        """Return memory for a large message that nobody reads any more."""
+    def allocate(self, form: bytes, device: Any) -> list[NumberArray] | None:
+        """Return memory for a large message that nobody reads any more; on a device, torch keeps it."""
+        if device is not None:
+            (segment,) = trees.layout(form).segments
+            return [cuda.empty(segment.dtype, segment.count, device)]
         rooms = [self.rooms.take(segment.dtype, segment.count) for segment in trees.layout(form).segments]
         return None if any(room is None for room in rooms) else [room for room in rooms if room is not None]
 

@@ -13,7 +13,7 @@ from typing import Any
 from echelon import trees
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
-from echelon.clusters import frames, shipping
+from echelon.clusters import cuda, frames, seat, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach_apart
@@ -29,6 +29,7 @@ def serve(
     place: int, pace: Pace | None, socket_fd: int, arena_fd: int, board_fd: int, state_fd: int, places: int
 ) -> None:
     """Work until the master says to stop, or is gone."""
+    seat.take(place, process=True)
     worker = ProcessWorker(
         place,
         pace,
@@ -52,6 +53,7 @@ class ProcessWorker(LaneWorker):
         self._place, self._socket, self._arena, self._board, self._states = place, link, arena, board, states
         self._shelf = Shelf()
         self._block = frames.NOWHERE  # where the message that is being computed lies, if it does
+        self._lending = cuda.Lending()
         self._sizes: tuple[float, ...] = ()  # of the same message
         self._pid = os.getpid()
         self._socket.send(frames.pack_short(frames.HELLO, self._pid))
@@ -114,21 +116,29 @@ class ProcessWorker(LaneWorker):
         self._shelf.pop(key)
         if not self._going():
             self.forget()
+        self._lending.forget()
         self._arena.forget()
 
-    def allocate(self, form: bytes) -> list[NumberArray] | None:
-        """Return a block of shared memory for a large message."""
+    def allocate(self, form: bytes, device: Any) -> list[Any] | None:
+        """Return a block of shared memory for a large message; on a device, with a ticket for it in our memory."""
         self._check_process()
-        nbytes = trees.layout(form).nbytes
+        layout = trees.layout(form)
+        nbytes = layout.nbytes
         if nbytes <= frames.INLINE:
             return None
+        if device is not None:
+            self._block = self._arena.take(cuda.PAYLOAD)
+            block = self._lending.take(self._block, nbytes, cuda.device_of(device))
+            self._arena.memory[self._block : self._block + cuda.PAYLOAD] = block.payload
+            self._block |= frames.DEVICE
+            return [block.numbers(layout.segments[0].dtype.name, layout.segments[0].count)]
         self._block = self._arena.take(nbytes)
         return trees.views(form, self._arena.memory, self._block)
 
     def stage(self, form: bytes, segments: list[NumberArray]) -> None:
         """Put a large message into shared memory, unless it was written there to begin with."""
         if self._block == frames.NOWHERE:
-            out = self.allocate(form)
+            out = self.allocate(form, None)
             if out is not None:
                 for target, segment in zip(out, segments, strict=True):
                     target[:] = segment
@@ -138,7 +148,7 @@ class ProcessWorker(LaneWorker):
         """Give back the block of a message that is not sent."""
         self._check_process()
         if self._block != frames.NOWHERE:
-            self._arena.give_back(self._block)
+            self._arena.give_back(self._block & ~frames.DEVICE)
             self._block = frames.NOWHERE
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:

@@ -199,6 +199,11 @@ class Stream(Closing):
         return self._cluster.workers
 
     @property
+    def one_host(self) -> bool:
+        """Whether all workers are on this machine, and share its devices' memory."""
+        return self._cluster.one_host
+
+    @property
     def taken(self) -> int:
         """How many jobs the journal ever received, including those of earlier runs; 0 without a journal."""
         return 0 if self._journal is None else self._journal.taken()

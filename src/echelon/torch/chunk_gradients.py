@@ -7,7 +7,6 @@ how many chunks it took part in, so that the master can tell a derivative of zer
 import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +15,18 @@ from torch import Tensor, nn
 
 from echelon.arrays import IntArray, NumberArray
 from echelon.clusters import Room
+from echelon.torch.device_numbers import DeviceNumbers, Elsewhere, Opened
+from echelon.torch.devices import resolved
 from echelon.torch.heap import keep_freed_memory
 from echelon.torch.minibatches import Minibatches
 from echelon.torch.pages import Pages
 from echelon.torch.parameters import Loaded, State, is_large
-from echelon.torch.passes import pieces
+from echelon.torch.rows import Row
 from echelon.torch.seeding import generator_states, seeded
 
 _KNOWN = 8  # states that are kept as models; a stream has two or three in turn
+_Key = tuple[int | bytes, torch.device, bytes, bytes]  # where a state lies, 0 for a copy; device and switches
+Loss = Callable[[Any, Tensor], Tensor]
 
 
 class ChunkGradients:
@@ -35,7 +38,7 @@ class ChunkGradients:
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[Any, Tensor], Tensor],
+        loss: Loss,
         data: tuple[NumberArray, NumberArray],
         batches: Minibatches,
         *,
@@ -44,14 +47,16 @@ class ChunkGradients:
         device: str,
     ) -> None:
         self._model, self._loss, self._data, self._batches = model, loss, data, batches
-        self._mean, self._seed, self._device = mean, seed, torch.device(device)
+        self._mean, self._seed, self._device = mean, seed, device
         self._apart = b""  # which modules trained when chunks had to be passed one by one
-        self._known: dict[tuple[int, bytes, bytes], Loaded] = {}  # by where a state lies, 0 for a copy, and switches
-        self._loaded: tuple[weakref.ref[NumberArray], Loaded] | None = None  # of this round
-        self._there: tuple[Tensor, Tensor] | None = None  # the data, where it was moved to another device
+        self._known: dict[_Key, Loaded] = {}
+        self._loaded: dict[torch.device, tuple[weakref.ref[NumberArray], Loaded]] = {}  # of this round
+        self._opened: dict[bytes, DeviceNumbers | Opened] = {}
+        self._there: dict[torch.device, tuple[Tensor, Tensor, Loss]] = {}  # data and loss, on other devices
+        self._staging: dict[tuple[torch.device, int], Tensor] = {}  # of rows that leave through the host
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_known": {}, "_loaded": None, "_there": None}
+        return self.__dict__ | {"_known": {}, "_loaded": {}, "_opened": {}, "_there": {}, "_staging": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
@@ -70,8 +75,9 @@ class ChunkGradients:
         in one pass per chunk where the model draws from a generator of torch, so that each chunk has its own draws, or
         where its outputs are not a tensor with the samples along its first axis.
         """
-        if self._device.type == "cuda":
-            torch.cuda.init()  # type: ignore[no-untyped-call]  # `seeded` leaves alone what is not in use
+        device = resolved(self._device)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # and begin to use it: `seeded` leaves alone what is not in use
         whole = len(self._batches.batch(state.step))
         parts = []
         for chunk, coefficient in zip(chunks, coefficients.tolist(), strict=True):
@@ -80,21 +86,21 @@ class ChunkGradients:
                 share = coefficient * len(numbers) / whole if self._mean else coefficient
                 parts.append(_Part(chunk, numbers, coefficient, share))
         with seeded(self._seed, state.step, parts[0].chunk if parts else 0):
-            model = self._load(state)
-            row = _Row(model.wanted, room)
+            model = self._load(state, device)
+            row = Row(model.wanted, room, device, self._staging)
             at_once = bool(parts) and (state.trains != self._apart or len(parts) < 2)
-            if at_once and not self._passed(model, parts, row):
+            if at_once and not self._passed(model, parts, row, device):
                 self._apart, at_once = state.trains, False
         if not at_once:
             for part in parts:
                 with seeded(self._seed, state.step, part.chunk):
-                    self._passed(model, [part], row)
+                    self._passed(model, [part], row, device)
         model.check()
         return row.finished()
 
-    def _passed(self, model: Loaded, parts: "Sequence[_Part]", row: "_Row") -> bool:
+    def _passed(self, model: Loaded, parts: "Sequence[_Part]", row: Row, device: torch.device) -> bool:
         """Add the result of one pass over some chunks to a row; return False where they must be passed one by one."""
-        inputs, targets = self._take(np.concatenate([part.numbers for part in parts]))
+        inputs, targets, loss_of = self._take(np.concatenate([part.numbers for part in parts]), device)
         before = generator_states()
         outputs = model(inputs)
         if len(parts) == 1:
@@ -107,41 +113,59 @@ class ChunkGradients:
             pieces = list(
                 zip(torch.functional.split(outputs, sizes), torch.functional.split(targets, sizes), strict=True)
             )
-        losses = [part.share * self._loss(*piece) for part, piece in zip(parts, pieces, strict=True)]
+        losses = [part.share * loss_of(*piece) for part, piece in zip(parts, pieces, strict=True)]
         loss = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
         row.add(loss, sum(part.coefficient for part in parts))
         return True
 
-    def _load(self, state: State) -> Loaded:
+    def _load(self, state: State, device: torch.device) -> Loaded:
         """Return the model with the numbers of a state, taken over once per round."""
-        if self._loaded is None or self._loaded[0]() is not state.tensors[0]:
-            large = [numbers for numbers in state.tensors if is_large(numbers)]
-            writable = self._device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
-            pages = None if writable else Pages(large)
-            key = 0 if pages is None else pages.start, state.trains, state.trained
-            if key not in self._known and pages is not None and not pages.apart():
-                key, pages = (0, state.trains, state.trained), None
-            if key in self._known:
-                self._known[key].fill(state)
-            else:
-                if len(self._known) >= _KNOWN:
-                    self._known.pop(next(iter(self._known)))
-                self._known[key] = Loaded(self._model, state, self._device, pages)
-            self._loaded = weakref.ref(state.tensors[0]), self._known[key]
-        return self._loaded[1]
+        if state.shared is not None:
+            return self._load_shared(state, state.shared, device)
+        known = self._loaded.get(device)
+        if known is not None and known[0]() is state.tensors[0]:
+            return known[1]
+        large = [numbers for numbers in state.tensors if is_large(numbers)]
+        writable = device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
+        pages = None if writable else Pages(large)
+        key = 0 if pages is None else pages.start, device, state.trains, state.trained
+        if key not in self._known and pages is not None and not pages.apart():
+            key, pages = (0, device, state.trains, state.trained), None
+        loaded = self._made(key, state, state.tensors, device, pages)
+        self._loaded[device] = weakref.ref(state.tensors[0]), loaded
+        return loaded
 
-    def _take(self, numbers: IntArray) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets of some samples."""
-        if self._device.type == "cpu":
+    def _load_shared(self, state: State, shared: DeviceNumbers | Elsewhere, device: torch.device) -> Loaded:
+        """Return the model with numbers that lie in the memory of a GPU."""
+        if shared.name not in self._opened:
+            self._opened[shared.name] = shared.open()
+        opened = self._opened[shared.name]
+        opened.wait()
+        return self._made((shared.name, device, state.trains, state.trained), state, opened.tensors, device, None)
+
+    def _made(
+        self, key: "_Key", state: State, tensors: Sequence[Any], device: torch.device, pages: Pages | None
+    ) -> Loaded:
+        if key in self._known:
+            self._known[key].fill(tensors)
+            return self._known[key]
+        if len(self._known) >= _KNOWN:
+            self._known.pop(next(iter(self._known)))
+        self._known[key] = Loaded(self._model, state, tensors, device, pages)
+        return self._known[key]
+
+    def _take(self, numbers: IntArray, device: torch.device) -> "tuple[Tensor, Tensor, Loss]":
+        """Return inputs and targets of some samples, and the loss, on a device."""
+        if device.type == "cpu":
             inputs, targets = (torch.from_numpy(np.take(some, numbers, axis=0)) for some in self._data)
-            return inputs, targets
-        if self._there is None:
-            first, second = (torch.from_numpy(np.array(some)).to(self._device) for some in self._data)
-            self._there = first, second
-            if isinstance(self._loss, nn.Module):
-                self._loss = deepcopy(self._loss).to(self._device)
-        at = torch.from_numpy(np.array(numbers)).to(self._device)
-        return self._there[0][at], self._there[1][at]
+            return inputs, targets, self._loss
+        if device not in self._there:
+            first, second = (torch.from_numpy(np.array(some)).to(device) for some in self._data)
+            loss = deepcopy(self._loss).to(device) if isinstance(self._loss, nn.Module) else self._loss
+            self._there[device] = first, second, loss
+        at = torch.from_numpy(np.array(numbers)).to(device)
+        first, second, loss = self._there[device]
+        return first[at], second[at], loss
 
 
 class _Part(NamedTuple):
@@ -151,45 +175,3 @@ class _Part(NamedTuple):
     numbers: IntArray
     coefficient: float
     share: float
-
-
-class _Row:
-    """The memory of a row, into which backward passes write: derivatives, the loss, and the use of each weight."""
-
-    def __init__(self, weights: Sequence[nn.Parameter], room: Room) -> None:
-        self._weights, self._count = weights, sum(weight.numel() for weight in weights)
-        self._out = room(self._count + 1 + len(weights), str(weights[0].dtype).removeprefix("torch."))
-        self._flat = torch.from_numpy(self._out)
-        self._pieces = dict(pieces(self._flat, weights))
-        self._used = dict.fromkeys(weights, 0.0)
-        self._new = set(weights)  # those that no pass has written yet
-        self._loss = 0.0
-
-    def add(self, loss: Tensor, coefficient: float) -> None:
-        """Pass back from a loss; each derivative is written as soon as it is known, and its own memory freed."""
-        found = partial(self._found, coefficient)
-        hooks = [weight.register_post_accumulate_grad_hook(found) for weight in self._weights]  # type: ignore[no-untyped-call]
-        try:
-            loss.backward()  # type: ignore[no-untyped-call]
-        finally:
-            for hook in hooks:
-                hook.remove()
-        self._loss += float(loss.detach())
-
-    def _found(self, coefficient: float, weight: nn.Parameter) -> None:
-        assert weight.grad is not None
-        found, piece = weight.grad.to_dense(), self._pieces[weight]
-        weight.grad = None
-        if weight in self._new:
-            self._new.remove(weight)
-            piece.copy_(found)
-        else:
-            piece += found
-        self._used[weight] += coefficient
-
-    def finished(self) -> tuple[NumberArray, float]:
-        """Return the row, and its largest number."""
-        for weight in self._new:
-            self._pieces[weight].zero_()
-        self._flat[self._count :] = torch.tensor([self._loss, *self._used.values()], dtype=self._flat.dtype)
-        return np.asarray(self._out), float(torch.linalg.vector_norm(self._flat, float("inf")))

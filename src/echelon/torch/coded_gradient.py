@@ -1,5 +1,6 @@
 """Gradients of any model of torch, recovered from the workers that are quick enough."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ from torch import Tensor, nn
 from echelon import checks
 from echelon.arrays import IntArray, NumberArray
 from echelon.closing import Closing
-from echelon.errors import ArgumentError
+from echelon.clusters.cuda import NotShared
+from echelon.errors import ArgumentError, JobFailed
 from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.schemes import CodedPlan
@@ -17,9 +19,13 @@ from echelon.stream import Stream
 from echelon.torch import parameters, samples
 from echelon.torch.checking import check_statistics, check_trained
 from echelon.torch.chunk_gradients import ChunkGradients
+from echelon.torch.device_numbers import DeviceNumbers
+from echelon.torch.devices import checked_device
 from echelon.torch.losses import checked_loss
 from echelon.torch.minibatches import Minibatches
 from echelon.torch.passes import pieces, trained
+
+log = logging.getLogger("echelon.torch")
 
 _MESSAGES = {"float32": None, "bfloat16": "bfloat16"}
 
@@ -37,7 +43,9 @@ class CodedGradient(Closing):
     plan: how the sum over chunks is protected instead of by the stream's redundancy; see `SumJob`.
     messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
         bytes of a float32 model's: gradient and loss are then off by about 2^-8, times what decoding amplifies.
-    device: where workers compute, "cpu" or "cuda".
+    device: where workers compute: "cpu", "cuda", "cuda:1" and so on, or "cuda:auto", which deals the devices of their
+        machine out to them. Where the model is on a GPU of the workers' machine, weights and gradients stay in its
+        memory; elsewhere, or where that can't be shared, they go through the host's, and the log says so.
     tolerance: relative error that decoding may bring in, see `SumJob`. With bfloat16 it is 1/16 by default, and codes
         over many chunks may amplify beyond that: gradients then wait for more rows, or fail and ask for more tolerance.
 
@@ -94,9 +102,10 @@ class CodedGradient(Closing):
         checks.one_of("messages", messages, _MESSAGES)
         if messages == "bfloat16" and next(model.parameters()).dtype != torch.float32:
             raise ArgumentError("messages: 'bfloat16' is not allowed; the model must be float32 for that")
-        if checks.one_of("device", device, ("cpu", "cuda")) == "cuda" and not torch.cuda.is_available():
-            raise ArgumentError("device: 'cuda' is not allowed; must be 'cpu', as torch finds no CUDA device here")
+        checked_device(device)
         self.step = 0
+        self._shares = device != "cpu" and stream.one_host and next(model.parameters()).is_cuda
+        self._numbers: DeviceNumbers | None = None
         self._batches = Minibatches(len(inputs), batch_size, chunks, seed)
         self._shapes = parameters.shapes(model)
         gradients = ChunkGradients(
@@ -137,18 +146,43 @@ class CodedGradient(Closing):
         self._check_model()
         if parameters.shapes(self._model) != self._shapes:
             raise ArgumentError("model: its parameters or buffers have other names, types or shapes than at the start")
-        handle = self._kept.submit(parameters.state(self._model, checks.whole("step", self.step, least=0)))
+        checks.whole("step", self.step, least=0)
         try:
-            found = handle.result()
-        except BaseException:
-            handle.cancel()  # an interrupted call no longer waits for it
-            raise
+            found = self._found()
+        except JobFailed as error:
+            if not self._shares or not isinstance(error.__cause__, NotShared):
+                raise
+            self._host_only(error.__cause__)
+            found = self._found()
         self.step += 1
         return self._fill(found)
 
-    def _fill(self, found: NumberArray) -> Tensor:
+    def _found(self) -> Any:
+        """Return the gradient of the next mini-batch, as one vector."""
+        handle = self._kept.submit(self._state())
+        try:
+            return handle.result()
+        except BaseException:
+            handle.cancel()  # an interrupted call no longer waits for it
+            raise
+
+    def _state(self) -> parameters.State:
+        if self._shares:
+            try:
+                if self._numbers is None:
+                    self._numbers = parameters.device_numbers(self._model)
+                return parameters.shared_state(self._model, self.step, self._numbers)
+            except NotShared as error:
+                self._host_only(error)
+        return parameters.state(self._model, self.step)
+
+    def _host_only(self, error: NotShared) -> None:
+        log.warning("the GPU's memory can't be shared with workers, and all goes through the host's: %s", error)
+        self._shares, self._numbers = False, None
+
+    def _fill(self, found: NumberArray | Tensor) -> Tensor:
         weights = trained(self._model)
-        flat = torch.from_numpy(found).to(weights[0].device)
+        flat = (found if isinstance(found, Tensor) else torch.from_numpy(found)).to(weights[0].device)
         used = (found[-len(weights) :] > 0.5).tolist()
         for (weight, piece), had_part in zip(pieces(flat, weights), used, strict=True):
             # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
@@ -172,6 +206,7 @@ class CodedGradient(Closing):
     def close(self) -> None:
         """Let the workers forget model and data; the stream goes on."""
         self._kept.drop()
+        self._numbers = None
 
     def _leave(self, *, well: bool) -> None:
         self.close()

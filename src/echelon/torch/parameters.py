@@ -5,7 +5,7 @@ switches (which modules train, which parameters are trained). The hull has the m
 device: it travels to the workers once, the state with every step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from echelon.clusters.shipping import BESIDE
 from echelon.errors import ArgumentError
+from echelon.torch.device_numbers import DeviceNumbers, Elsewhere
 from echelon.torch.pages import Pages, writable
 
 _WRITES = (
@@ -27,12 +28,14 @@ class State(NamedTuple):
     """What the gradient of a step is computed from; see the module.
 
     tensors: parameters and buffers, in the model's order: flat arrays, or tensors where NumPy has no such type.
+    shared: the same in the memory of a GPU, where workers can open that; then `tensors` are none.
     """
 
     tensors: tuple[Any, ...]
     step: int
     trains: bytes  # by module
     trained: bytes  # by parameter
+    shared: "DeviceNumbers | Elsewhere | None" = None
 
 
 def shapes(model: nn.Module) -> list[tuple[str, torch.dtype, torch.Size]]:
@@ -69,6 +72,17 @@ def state(model: nn.Module, step: int) -> State:
     return State(tuple(_numbers(tensor) for _, tensor in _tensors(model)), step, *switches(model))
 
 
+def shared_state(model: nn.Module, step: int, numbers: DeviceNumbers) -> State:
+    """Return the state of a model, in the memory of its GPU."""
+    numbers.write([tensor for _, tensor in _tensors(model)])
+    return State((), step, *switches(model), numbers)
+
+
+def device_numbers(model: nn.Module) -> DeviceNumbers:
+    """Return memory for the numbers of a model, on its GPU."""
+    return DeviceNumbers([tensor for _, tensor in _tensors(model)])
+
+
 def _numbers(tensor: Tensor) -> Any:
     flat = tensor.detach().reshape(-1).cpu()
     return flat if flat.dtype == torch.bfloat16 else flat.numpy()
@@ -81,12 +95,17 @@ class Loaded:
     state with the same switches whose arrays lie there, too.
     """
 
-    def __init__(self, model: nn.Module, given: State, device: torch.device, pages: Pages | None) -> None:
-        self._pages, self._held = pages, given.tensors
+    def __init__(
+        self, model: nn.Module, given: State, tensors: Sequence[Any], device: torch.device, pages: Pages | None
+    ) -> None:
+        self._pages, self._held = pages, tensors
         self._copies: list[tuple[int, Tensor]] = []  # by their number in the state
         instead = {}
-        for i, ((_, tensor), numbers) in enumerate(zip(_tensors(model), given.tensors, strict=True)):
-            if pages is not None and isinstance(tensor, nn.Parameter) and is_large(numbers):
+        for i, ((_, tensor), numbers) in enumerate(zip(_tensors(model), tensors, strict=True)):
+            parameter = isinstance(tensor, nn.Parameter)
+            if parameter and isinstance(numbers, Tensor) and numbers.device == device:
+                placed = numbers
+            elif pages is not None and parameter and is_large(numbers):
                 placed = torch.from_numpy(writable(numbers))
             else:
                 placed = _tensor(numbers).to(device, copy=True)
@@ -100,13 +119,16 @@ class Loaded:
             weight.requires_grad_(bool(trained))
         self.wanted = [weight for weight in weights if weight.requires_grad]
         self._versions = self._written()
+        # of memory that others use, too: what the first pass leaves is compared with what it found
+        shared = device.type == "cuda" and len(self._copies) < len(tensors)
+        self._before = [weight.detach().clone() for weight in weights] if shared else []
 
-    def fill(self, given: State) -> None:
+    def fill(self, tensors: Sequence[Any]) -> None:
         """Take the numbers of another state."""
-        self._held = given.tensors
+        self._held = tensors
         with torch.no_grad():
             for number, tensor in self._copies:
-                tensor.copy_(_tensor(given.tensors[number]))
+                tensor.copy_(_tensor(tensors[number]).view(tensor.shape))
         self._versions = self._written()
 
     def __call__(self, inputs: Tensor) -> Any:
@@ -119,13 +141,19 @@ class Loaded:
 
     def check(self) -> None:
         """Refuse what torch does not see: that a pass has written into the memory of parameters."""
-        if self._pages is not None and self._pages.written():
+        before, weights = self._before, list(self._model.parameters())
+        differ = any(not torch.equal(old, new) for old, new in zip(before, weights, strict=False))
+        if differ or (self._pages is not None and self._pages.written()):
             self._restore()
             raise ArgumentError(_WRITES.format("parameters"))
+        self._before = []
 
     def _restore(self) -> None:
         if self._pages is not None:
             self._pages.give_back()
+        with torch.no_grad():
+            for old, new in zip(self._before, self._model.parameters(), strict=False):
+                new.copy_(old)
 
     def _written(self) -> list[int]:
         """Return how often numbers were changed in place."""
