@@ -114,8 +114,8 @@ def _at_once(data: tuple[np.ndarray, np.ndarray]) -> str:
 
     loss, model, batches = nn.CrossEntropyLoss(), _model(), Minibatches(SAMPLES, BATCH, WORKERS, SEED)
     gradients = ChunkGradients(parameters.hull(model), loss, data, batches, mean=True, seed=SEED, device="cpu")
-    state, chunks = parameters.state(model, 0), list(range(3))
-    numbers = np.concatenate([batches.chunk(0, chunk) for chunk in chunks])
+    state, chunks = parameters.state(parameters.Walk(model), 0), list(range(3))
+    numbers, coefficients = np.concatenate([batches.chunk(0, chunk) for chunk in chunks]), np.array([0.7, -1.1, 0.4])
     inputs, targets = (torch.from_numpy(some[numbers]) for some in data)
 
     def plain() -> None:
@@ -125,7 +125,9 @@ def _at_once(data: tuple[np.ndarray, np.ndarray]) -> str:
     seconds = best_of(
         {
             "one pass of torch over as many samples": plain,
-            "the row at once": lambda: gradients.write(state, chunks, np.array([0.7, -1.1, 0.4]), np.empty),
+            "the row at once": lambda: gradients.write(
+                state, chunks, np.array([0.7, -1.1, 0.4]), lambda count, dtype: np.empty(count, dtype)
+            ),
             "its chunks one by one": lambda: [gradients.one(state, chunk) for chunk in chunks],
         },
         30,

@@ -64,7 +64,7 @@ class ChunkGradients:
 
     def one(self, state: State, chunk: int) -> NumberArray:
         """Return the result of a chunk."""
-        return self.write(state, [chunk], np.ones(1), np.empty)[0]
+        return self.write(state, [chunk], np.ones(1), _on_host)[0]
 
     def write(
         self, state: State, chunks: Sequence[int], coefficients: NumberArray, room: Room
@@ -101,7 +101,7 @@ class ChunkGradients:
     def _passed(self, model: Loaded, parts: "Sequence[_Part]", row: Row, device: torch.device) -> bool:
         """Add the result of one pass over some chunks to a row; return False where they must be passed one by one."""
         inputs, targets, loss_of = self._take(np.concatenate([part.numbers for part in parts]), device)
-        before = generator_states()
+        before = generator_states() if len(parts) > 1 else []
         outputs = model(inputs)
         if len(parts) == 1:
             pieces = [(outputs, targets)]
@@ -115,7 +115,7 @@ class ChunkGradients:
             )
         losses = [part.share * loss_of(*piece) for part, piece in zip(parts, pieces, strict=True)]
         loss = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
-        row.add(loss, sum(part.coefficient for part in parts))
+        row.add(model, loss, sum(part.coefficient for part in parts))
         return True
 
     def _load(self, state: State, device: torch.device) -> Loaded:
@@ -166,6 +166,10 @@ class ChunkGradients:
         at = torch.from_numpy(np.array(numbers)).to(device)
         first, second, loss = self._there[device]
         return first[at], second[at], loss
+
+
+def _on_host(count: int, dtype: str, device: Any = None) -> NumberArray:
+    return np.empty(count, dtype)
 
 
 class _Part(NamedTuple):

@@ -23,7 +23,7 @@ from echelon.torch.device_numbers import DeviceNumbers
 from echelon.torch.devices import checked_device
 from echelon.torch.losses import checked_loss
 from echelon.torch.minibatches import Minibatches
-from echelon.torch.passes import pieces, trained
+from echelon.torch.passes import trained
 
 log = logging.getLogger("echelon.torch")
 
@@ -89,8 +89,7 @@ class CodedGradient(Closing):
             raise ArgumentError(f"model: {type(model).__name__} is not allowed; must be a torch.nn.Module")
         if not isinstance(stream, Stream):
             raise ArgumentError(f"stream: {type(stream).__name__} is not allowed; must be an echelon.Stream")
-        self._model, self._switches = model, (b"", b"")
-        self._check_model()
+        self._model, self._walk = model, self._walked(model)
         inputs, targets = samples.arrays(data)
         mean = checked_loss(loss, reduction, targets)
         if batch_size is not None:
@@ -107,7 +106,6 @@ class CodedGradient(Closing):
         self._shares = device != "cpu" and stream.one_host and next(model.parameters()).is_cuda
         self._numbers: DeviceNumbers | None = None
         self._batches = Minibatches(len(inputs), batch_size, chunks, seed)
-        self._shapes = parameters.shapes(model)
         gradients = ChunkGradients(
             parameters.hull(model), loss, (inputs, targets), self._batches, mean=mean, seed=seed, device=device
         )
@@ -143,9 +141,8 @@ class CodedGradient(Closing):
 
     def backward(self) -> Tensor:
         """Add the gradient of the next mini-batch to those of the model's parameters, and return its loss."""
-        self._check_model()
-        if parameters.shapes(self._model) != self._shapes:
-            raise ArgumentError("model: its parameters or buffers have other names, types or shapes than at the start")
+        if not self._walk.same():
+            self._check_again()
         checks.whole("step", self.step, least=0)
         try:
             found = self._found()
@@ -170,38 +167,48 @@ class CodedGradient(Closing):
         if self._shares:
             try:
                 if self._numbers is None:
-                    self._numbers = parameters.device_numbers(self._model)
-                return parameters.shared_state(self._model, self.step, self._numbers)
+                    self._numbers = DeviceNumbers(self._walk.tensors)
+                return parameters.state(self._walk, self.step, self._numbers)
             except NotShared as error:
                 self._host_only(error)
-        return parameters.state(self._model, self.step)
+        return parameters.state(self._walk, self.step)
 
     def _host_only(self, error: NotShared) -> None:
         log.warning("the GPU's memory can't be shared with workers, and all goes through the host's: %s", error)
         self._shares, self._numbers = False, None
 
     def _fill(self, found: NumberArray | Tensor) -> Tensor:
-        weights = trained(self._model)
+        weights = self._walk.trained
         flat = (found if isinstance(found, Tensor) else torch.from_numpy(found)).to(weights[0].device)
-        used = (found[-len(weights) :] > 0.5).tolist()
-        for (weight, piece), had_part in zip(pieces(flat, weights), used, strict=True):
+        sizes = [*(weight.numel() for weight in weights), 1 + len(weights)]
+        *shares, rest = torch.functional.split(flat, sizes)
+        used = rest[1:].tolist()
+        for weight, share, parts in zip(weights, shares, used, strict=True):
             # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
-            if not had_part and not piece.any():
+            if parts <= 0.5 and not share.any():
                 continue
+            piece = share.view(weight.shape).to(weight.device)
             if weight.grad is None:
-                weight.grad = piece.to(weight.device)
+                weight.grad = piece
             else:
-                weight.grad += piece.to(weight.device)
-        return flat[-1 - len(weights)].clone()
+                weight.grad += piece
+        return rest[0].clone()
 
-    def _check_model(self) -> None:
-        """Check the model whenever its switches have changed."""
-        switches = parameters.switches(self._model)
-        if switches != self._switches:
-            check_trained(trained(self._model))
-            check_trained(list(self._model.parameters()))
-            check_statistics(self._model)
-            self._switches = switches
+    def _check_again(self) -> None:
+        """Check a model that has changed since the last step."""
+        walk = self._walked(self._model)
+        if walk.shapes != self._walk.shapes:
+            raise ArgumentError("model: its parameters or buffers have other names, types or shapes than at the start")
+        if [tensor.device for tensor in walk.tensors] != [tensor.device for tensor in self._walk.tensors]:
+            self._numbers = None
+        self._walk = walk
+
+    @staticmethod
+    def _walked(model: nn.Module) -> parameters.Walk:
+        check_trained(trained(model))
+        check_trained(list(model.parameters()))
+        check_statistics(model)
+        return parameters.Walk(model)
 
     def close(self) -> None:
         """Let the workers forget model and data; the stream goes on."""

@@ -5,7 +5,7 @@ switches (which modules train, which parameters are trained). The hull has the m
 device: it travels to the workers once, the state with every step.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -38,15 +38,42 @@ class State(NamedTuple):
     shared: "DeviceNumbers | Elsewhere | None" = None
 
 
-def shapes(model: nn.Module) -> list[tuple[str, torch.dtype, torch.Size]]:
-    """Return names, types and shapes of parameters and buffers: models that agree in these can share states."""
-    return [(name, tensor.dtype, tensor.shape) for name, tensor in _tensors(model)]
+class Walk:
+    """What one walk over a model finds: it takes a while, and as a rule the next would find the same.
+
+    tensors: parameters and buffers. trained: the parameters that are trained.
+    shapes: names, types and shapes of all: models that agree in these can share states.
+    switches: which modules are in training mode, and which parameters are trained.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = list(model.modules())
+        self._held = list(map(_held, self._modules))
+        named, weights = list(_tensors(model)), list(model.parameters())
+        self.tensors = [tensor for _, tensor in named]
+        self.shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in named]
+        self._looks = list(map(_look, self.tensors))
+        self.trained = [weight for weight in weights if weight.requires_grad]
+        self.switches = (
+            bytes(module.training for module in self._modules),
+            bytes(weight.requires_grad for weight in weights),
+        )
+
+    def same(self) -> bool:
+        """Return whether another walk would find the same; numbers are not looked at."""
+        return list(map(_look, self.tensors)) == self._looks and list(map(_held, self._modules)) == self._held
 
 
-def switches(model: nn.Module) -> tuple[bytes, bytes]:
-    """Return which modules are in training mode, and which parameters are trained."""
-    modes = bytes(module.training for module in model.modules())
-    return modes, bytes(weight.requires_grad for weight in model.parameters())
+def _held(module: nn.Module) -> tuple[int, ...]:
+    """Return what a module holds; all of it is alive as long as its walk, so that no number is used again."""
+    return (
+        module.training, *map(id, module._parameters.values()), *map(id, module._buffers.values()),
+        *map(id, module._modules.values()),
+    )  # fmt: skip
+
+
+def _look(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.shape, tensor.device, tensor.requires_grad
 
 
 def hull(model: nn.Module) -> nn.Module:
@@ -67,20 +94,12 @@ def _with(model: nn.Module, instead: dict[Tensor, Tensor]) -> nn.Module:
     return deepcopy(model, memo)
 
 
-def state(model: nn.Module, step: int) -> State:
-    """Return the state of a model, in the model's own memory where it lies on the host."""
-    return State(tuple(_numbers(tensor) for _, tensor in _tensors(model)), step, *switches(model))
-
-
-def shared_state(model: nn.Module, step: int, numbers: DeviceNumbers) -> State:
-    """Return the state of a model, in the memory of its GPU."""
-    numbers.write([tensor for _, tensor in _tensors(model)])
-    return State((), step, *switches(model), numbers)
-
-
-def device_numbers(model: nn.Module) -> DeviceNumbers:
-    """Return memory for the numbers of a model, on its GPU."""
-    return DeviceNumbers([tensor for _, tensor in _tensors(model)])
+def state(walk: Walk, step: int, shared: DeviceNumbers | None = None) -> State:
+    """Return the state of a model, in its own memory where it lies on the host; in a GPU's where that is shared."""
+    if shared is None:
+        return State(tuple(map(_numbers, walk.tensors)), step, *walk.switches)
+    shared.write(walk.tensors)
+    return State((), step, *walk.switches, shared)
 
 
 def _numbers(tensor: Tensor) -> Any:
@@ -118,6 +137,10 @@ class Loaded:
         for weight, trained in zip(weights, given.trained, strict=True):
             weight.requires_grad_(bool(trained))
         self.wanted = [weight for weight in weights if weight.requires_grad]
+        for weight in self.wanted:
+            weight.register_post_accumulate_grad_hook(self._found)  # type: ignore[no-untyped-call]
+        self._found_by: Callable[[nn.Parameter], None] | None = None
+        self._weights, self._all = weights, [tensor for _, tensor in _tensors(self._model)]
         self._versions = self._written()
         # of memory that others use, too: what the first pass leaves is compared with what it found
         shared = device.type == "cuda" and len(self._copies) < len(tensors)
@@ -131,6 +154,18 @@ class Loaded:
                 tensor.copy_(_tensor(tensors[number]).view(tensor.shape))
         self._versions = self._written()
 
+    def backward(self, loss: Tensor, found: Callable[[nn.Parameter], None]) -> None:
+        """Pass back from a loss; `found` is called with each weight as soon as its gradient is known."""
+        self._found_by = found
+        try:
+            loss.backward()  # type: ignore[no-untyped-call]
+        finally:
+            self._found_by = None
+
+    def _found(self, weight: nn.Parameter) -> None:
+        assert self._found_by is not None
+        self._found_by(weight)
+
     def __call__(self, inputs: Tensor) -> Any:
         """Return the outputs of the model."""
         outputs = self._model(inputs)
@@ -141,8 +176,7 @@ class Loaded:
 
     def check(self) -> None:
         """Refuse what torch does not see: that a pass has written into the memory of parameters."""
-        before, weights = self._before, list(self._model.parameters())
-        differ = any(not torch.equal(old, new) for old, new in zip(before, weights, strict=False))
+        differ = any(not torch.equal(old, new) for old, new in zip(self._before, self._weights, strict=False))
         if differ or (self._pages is not None and self._pages.written()):
             self._restore()
             raise ArgumentError(_WRITES.format("parameters"))
@@ -152,12 +186,12 @@ class Loaded:
         if self._pages is not None:
             self._pages.give_back()
         with torch.no_grad():
-            for old, new in zip(self._before, self._model.parameters(), strict=False):
+            for old, new in zip(self._before, self._weights, strict=False):
                 new.copy_(old)
 
     def _written(self) -> list[int]:
         """Return how often numbers were changed in place."""
-        return [tensor._version for _, tensor in _tensors(self._model)]
+        return [tensor._version for tensor in self._all]
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from echelon.clusters import Room
-from echelon.torch.passes import pieces
+from echelon.torch.parameters import Loaded
 
 
 class Row:
@@ -28,7 +28,7 @@ class Row:
         device: torch.device,
         staging: dict[tuple[torch.device, int], Tensor],
     ) -> None:
-        self._weights, self._count = weights, sum(weight.numel() for weight in weights)
+        self._count = sum(weight.numel() for weight in weights)
         length, dtype = self._count + 1 + len(weights), weights[0].dtype
         on_gpu, name = device.type == "cuda", str(dtype).removeprefix("torch.")
         self._out: Any = room(length, name, device) if on_gpu else room(length, name)
@@ -42,20 +42,15 @@ class Row:
             self._staged = staging[device, length]
         else:
             self._flat = torch.from_numpy(self._out)
-        self._pieces = dict(pieces(self._flat, weights))
+        shares = torch.functional.split(self._flat[: self._count], [weight.numel() for weight in weights])
+        self._pieces = {weight: piece.view_as(weight) for weight, piece in zip(weights, shares, strict=True)}
         self._used = dict.fromkeys(weights, 0.0)
         self._new = set(weights)  # those that no pass has written yet
         self._loss = torch.zeros((), dtype=dtype, device=device)
 
-    def add(self, loss: Tensor, coefficient: float) -> None:
+    def add(self, model: Loaded, loss: Tensor, coefficient: float) -> None:
         """Pass back from a loss; each derivative is written as soon as it is known, and its own memory freed."""
-        found = partial(self._found, coefficient)
-        hooks = [weight.register_post_accumulate_grad_hook(found) for weight in self._weights]  # type: ignore[no-untyped-call]
-        try:
-            loss.backward()  # type: ignore[no-untyped-call]
-        finally:
-            for hook in hooks:
-                hook.remove()
+        model.backward(loss, partial(self._found, coefficient))
         self._loss += loss.detach()
 
     def _found(self, coefficient: float, weight: nn.Parameter) -> None:
