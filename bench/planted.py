@@ -235,11 +235,6 @@ BUGS = [
         "if running.job.added and collected.unread():", "if False:",
     ),
     Bug(
-        "a total is used for another round than that it was added up for", DRIVER,
-        "        self._adding = None\n        adding.collected.use(",
-        "        adding.collected.use(",
-    ),
-    Bug(
         "a block that is free may be given back", MEMORY,
         "        if not self.memory[offset - _HEAD]:\n", "        if False:\n", tests=True,
     ),

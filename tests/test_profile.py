@@ -186,7 +186,7 @@ def test_ports_and_planes_are_written_and_read(example2, tmp_path):
     profile = dataclasses.replace(example2, costs=ec.Costs(port=1.25e9, plane="responders"))
     ec.write_profile(profile, tmp_path / "p.toml")
     assert ec.read_profile(tmp_path / "p.toml") == profile
-    assert "port = 1250000000.0\nplane = \"responders\"\n" in (tmp_path / "p.toml").read_text()
+    assert 'port = 1250000000.0\nplane = "responders"\n' in (tmp_path / "p.toml").read_text()
 
 
 @pytest.mark.parametrize(

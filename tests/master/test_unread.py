@@ -3,6 +3,7 @@
 import pytest
 
 from bench.chaos.invariants import Watcher
+from echelon.cause import Cause
 from echelon.master.actions import Assign, Deliver, Outcome, Purge, Recover, Replan, SetTimer, Starve, Update
 from echelon.master.events import (
     Cancelled,
@@ -17,7 +18,6 @@ from echelon.master.events import (
     Unread,
     Updated,
 )
-from echelon.cause import Cause
 from echelon.master.machine import Master, Phase
 from echelon.schemes import any_k
 from tests.master.test_machine import started, task
