@@ -58,11 +58,11 @@ def report() -> str:
         "comes in through its port, and the weights go out once per worker. The responders add: gradients stay where "
         "they are, slices are exchanged, and one total comes in; the weights go out once and are relayed. Stragglers: "
         "2 of 100 workers begin to be 5 times as slow in a round, and are for 2 rounds on average. 10 % spare: any "
-        f"{WORKERS - SPARE} of {WORKERS} rows are enough, each of 1.1 times the work, as where data is encoded beforehand (a "
-        f"gradient code for as many stragglers would combine {SPARE + 1} chunks per row). Adding up takes "
-        f"{COMBINING * 1e9:g} s per GB and row, on the master after all rows have come. Sampled: {HISTORIES * ROUNDS} rounds. With {SMALL} unequal workers and "
-        f"{SMALL_WEIGHTS} weights, streams in virtual time, which exchange real arrays, take the same time to "
-        f"{off:.0e} of a round.\n\n{markdown_table(head, rows)}"
+        f"{WORKERS - SPARE} of {WORKERS} rows are enough, each of 1.1 times the work, as where data is encoded "
+        f"beforehand (a gradient code for as many stragglers would combine {SPARE + 1} chunks per row). Adding up takes "
+        f"{COMBINING * 1e9:g} s per GB and row, on the master after all rows have come. Sampled: {HISTORIES * ROUNDS} "
+        f"rounds. With {SMALL} unequal workers and {SMALL_WEIGHTS} weights, streams in virtual time, which exchange real "
+        f"arrays, take the same time to {off:.0e} of a round.\n\n{markdown_table(head, rows)}"
     )
 
 

@@ -75,7 +75,7 @@ def advise(
                 "best": advice.best.name,
                 "why": advice.why,
                 "coding_pays": advice.coding_pays,
-                "refused": [{"name": name, "why": why} for name, why in advice.refused],
+                **({"refused": dict(advice.refused)} if advice.refused else {}),
                 "checked": None if checked is None else {"vote": checked.vote, "spare": checked.spare},
                 "strategies": [
                     {
