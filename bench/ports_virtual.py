@@ -59,10 +59,10 @@ def report() -> str:
         "they are, slices are exchanged, and one total comes in; the weights go out once and are relayed. Stragglers: "
         "2 of 100 workers begin to be 5 times as slow in a round, and are for 2 rounds on average. 10 % spare: any "
         f"{WORKERS - SPARE} of {WORKERS} rows are enough, each of 1.1 times the work, as where data is encoded "
-        f"beforehand (a gradient code for as many stragglers would combine {SPARE + 1} chunks per row). Adding up takes "
-        f"{COMBINING * 1e9:g} s per GB and row, on the master after all rows have come. Sampled: {HISTORIES * ROUNDS} "
-        f"rounds. With {SMALL} unequal workers and {SMALL_WEIGHTS} weights, streams in virtual time, which exchange real "
-        f"arrays, take the same time to {off:.0e} of a round.\n\n{markdown_table(head, rows)}"
+        f"beforehand (a gradient code for as many stragglers would combine {SPARE + 1} chunks per row). Adding up "
+        f"takes {COMBINING * 1e9:g} s per GB and row, on the master after all rows have come. Sampled: "
+        f"{HISTORIES * ROUNDS} rounds. With {SMALL} unequal workers and {SMALL_WEIGHTS} weights, streams in virtual time, "
+        f"which exchange real arrays, take the same time to {off:.0e} of a round.\n\n{markdown_table(head, rows)}"
     )
 
 
