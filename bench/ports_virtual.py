@@ -61,8 +61,9 @@ def report() -> str:
         f"{WORKERS - SPARE} of {WORKERS} rows are enough, each of 1.1 times the work, as where data is encoded "
         f"beforehand (a gradient code for as many stragglers would combine {SPARE + 1} chunks per row). Adding up "
         f"takes {COMBINING * 1e9:g} s per GB and row, on the master after all rows have come. Sampled: "
-        f"{HISTORIES * ROUNDS} rounds. With {SMALL} unequal workers and {SMALL_WEIGHTS} weights, streams in virtual time, "
-        f"which exchange real arrays, take the same time to {off:.0e} of a round.\n\n{markdown_table(head, rows)}"
+        f"{HISTORIES * ROUNDS} rounds. With {SMALL} unequal workers and {SMALL_WEIGHTS} weights, streams in virtual "
+        f"time, which exchange real arrays, take the same time to {off:.0e} of a round."
+        f"\n\n{markdown_table(head, rows)}"
     )
 
 
