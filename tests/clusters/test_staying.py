@@ -11,6 +11,7 @@ from echelon.clusters.faults import Crash, Faults, Hang, Partition
 from echelon.clusters.pace import Pace
 from echelon.clusters.staying import PATIENCE_S
 from echelon.delays import Deterministic
+from echelon.errors import ArgumentError
 from echelon.plan import Task
 from echelon.profile import Costs
 
@@ -219,3 +220,16 @@ def test_rows_that_are_not_only_added_up_travel():
     (message,) = cluster.poll(None)
     assert not message.elsewhere
     np.testing.assert_array_equal(message.segments[0], np.arange(float(NUMBERS)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"stay_bytes": -1}, "stay_bytes: -1 is not allowed"),
+        ({"stay_bytes": "many"}, "stay_bytes: 'many' is not allowed"),
+        ({"costs": 3}, "costs: 3 is not allowed"),
+    ],
+)
+def test_silly_arguments_are_refused(options, said):
+    with pytest.raises(ArgumentError, match=said):
+        VirtualCluster(2, **options)

@@ -71,9 +71,9 @@ class VirtualCluster(Inside):
         emulate: Profile | None = None,
         seed: int = 1,
         paces: Sequence[Pace] | None = None,
+        faults: Faults | None = None,
         costs: Costs | None = None,
         stay_bytes: float | None = None,
-        faults: Faults | None = None,
     ) -> None:
         super().__init__()
         if paces is not None and (workers is not None or emulate is not None):
@@ -81,8 +81,10 @@ class VirtualCluster(Inside):
         if emulate is not None and costs is not None:
             raise ArgumentError("costs: not allowed together with emulate, whose costs they are")
         self._paces = _paces(workers, emulate, seed) if paces is None else list(paces)
-        self._costs = (costs or Costs()) if emulate is None else emulate.costs
-        self.stay_bytes = ports.stay_bytes(self._costs) if stay_bytes is None else stay_bytes
+        given = Costs() if costs is None else checks.instance("costs", costs, Costs)
+        self._costs = given if emulate is None else emulate.costs
+        stays = ports.stay_bytes(self._costs) if stay_bytes is None else stay_bytes
+        self.stay_bytes = stays if stays == float("inf") else checks.number("stay_bytes", stays, least=0)
         self._faults = None if faults is None else checks.instance("faults", faults, Faults)
         self.workers = len(self._paces)
         self.lent: dict[int, list[NumberArray]] = {}  # memory of messages not given back yet
