@@ -212,21 +212,10 @@ class VirtualCluster(Inside):
         nbytes = 0 if stays else sum(segment.nbytes for segment in segments)
         return float(ports.sending_s(self._costs, nbytes))
 
-    def send(
-        self,
-        worker: VirtualWorker,
-        slot: int,
-        row: int,
-        seconds: float,
-        form: bytes,
-        segments: list[NumberArray],
-        *,
-        stays: bool,
-    ) -> None:
+    def send(self, worker: VirtualWorker, message: Message, *, stays: bool) -> None:
         """Deliver the message of a row, or word of it, once or as often as faults have it, and wrong if they do."""
         if self._faults is not None:
-            segments = self._faults.sent(worker.place, segments)
-        message = Message(worker.number, worker.round, slot, row, seconds, form, segments)
+            message = message._replace(segments=self._faults.sent(worker.place, message.segments))
         if stays:
             self.carry(worker, partial(self._announce, worker, message))
         elif self._costs.port == float("inf"):

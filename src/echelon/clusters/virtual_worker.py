@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
-from echelon.clusters.base import Work
+from echelon.clusters.base import Message, Work
 from echelon.clusters.lane import Given, LaneWorker
 from echelon.clusters.pace import Pace
 from echelon.plan import Task, stopped_as
@@ -170,7 +170,8 @@ class VirtualWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send the message of a row."""
-        self._cluster.send(self, slot, row, seconds, form, segments, stays=self.stays(slot, form))
+        message = Message(self.number, self.round, slot, row, seconds, form, segments)
+        self._cluster.send(self, message, stays=self.stays(slot, form))
 
     def complain(self, cause: Cause) -> None:
         """Tell the master that a task raised."""
