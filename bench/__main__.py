@@ -19,6 +19,7 @@ from bench import (
     operators,
     overlap_live,
     planning_speed,
+    ports_virtual,
     products,
     stream_speed,
     torch_training,
@@ -48,6 +49,7 @@ REPORTS = {
     "By default, beside the best advice": default_virtual.report,
     "Live and in virtual time": virtual_live.report,
     "In virtual time: wrong results": verify_virtual.report,
+    "In virtual time: two data planes": ports_virtual.report,
 }
 
 

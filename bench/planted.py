@@ -201,6 +201,40 @@ BUGS = [
         "        self._blame.name(message)\n",
     ),
     Bug(
+        "a row that was lost before it was added up is kept", DRIVER,
+        "            self._cluster.release(self._messages.pop(at))\n",
+        "            self._cluster.release(self._messages[at])\n",
+    ),
+    Bug(
+        "a round whose rows were lost before they were added up counts as done", MACHINE,
+        "return self._next_round() if event.round == self.round and self.phase is Phase.UPDATING else []",
+        "return self._end(Outcome.DONE) if event.round == self.round and self.phase is Phase.UPDATING else []",
+    ),
+    Bug(
+        "the loss of a row while it is added up is not heard", DRIVER,
+        "if self._adding is not None and self._adding.collected.unread():", "if False:",
+    ),
+    Bug(
+        "messages of a job that is cancelled while they are added up are not given back", DRIVER,
+        "        self._cluster.add(round, tuple(wanted.values()))\n",
+        "        self._cluster.add(round, tuple(wanted.values()))\n        self._owner = None\n",
+    ),
+    Bug(
+        "rows that can be read are forgotten when others were lost before they were added up", DRIVER,
+        "        self._weights, self._forms = {}, {}\n        self._verifying.end()\n        return events.Unread",
+        "        self._messages, self._weights, self._forms = {}, {}, {}\n        self._verifying.end()\n"
+        "        return events.Unread",
+    ),
+    Bug(
+        "weights are kept when rows were lost before they were added up", DRIVER,
+        "        self._weights, self._forms = {}, {}\n        self._verifying.end()\n        return events.Unread",
+        "        self._forms = {}\n        self._verifying.end()\n        return events.Unread",
+    ),
+    Bug(
+        "a round is added up although a chosen row was lost", DRIVER,
+        "if running.job.added and collected.unread():", "if False:",
+    ),
+    Bug(
         "a block that is free may be given back", MEMORY,
         "        if not self.memory[offset - _HEAD]:\n", "        if False:\n", tests=True,
     ),

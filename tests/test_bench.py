@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from bench import simpy_stream
+from bench import ports_virtual, simpy_stream
 from bench.results import markdown_table, replace_section
 from tests.conftest import ROOT
 
@@ -47,3 +47,9 @@ def test_the_results_page_holds_what_the_commands_printed(name, said):
     section = page.split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0]
     for word in said:
         assert word in section
+
+
+@pytest.mark.parametrize("plane", ports_virtual.PLANES)
+def test_both_planes_take_in_virtual_time_what_the_evaluators_say(plane):
+    for plan in ports_virtual._small_plans():
+        assert ports_virtual._off(plane, plan) < ports_virtual.HELD

@@ -26,7 +26,7 @@ LAYERS = [
     {"schemes"},
     {"stragglers"},
     {"splits", "theory", "codes", "delays", "estimate"},
-    {"plan", "profile_toml"},
+    {"plan", "profile_toml", "ports"},
     {"profile", "endings"},
     {"linalg", "seeds", "trees", "closing", "spec", "can", "cause"},
     {"checks"},

@@ -174,12 +174,28 @@ def test_costs_are_written_read_and_scaled(example2, tmp_path):
     ec.write_profile(profile, tmp_path / "p.toml")
     assert ec.read_profile(tmp_path / "p.toml").costs == profile.costs
     assert "bandwidth" not in (tmp_path / "p.toml").read_text()
-    costs = ec.Costs(message=1e-4, round=2e-3, bandwidth=1e6, combining=1e-10)
+    costs = ec.Costs(message=1e-4, round=2e-3, bandwidth=1e6, combining=1e-10, port=1e8, plane="responders")
     small = dataclasses.replace(profile, costs=costs).scaled(0.1).costs
-    assert dataclasses.astuple(small) == pytest.approx((1e-5, 2e-4, 1e7, 1e-11))
+    *numbers, plane = dataclasses.astuple(small)
+    assert numbers == pytest.approx([1e-5, 2e-4, 1e7, 1e-11, 1e9])
+    assert plane == "responders"
 
 
-@pytest.mark.parametrize("line", ["message = -1", "bandwidth = 0", 'round = "x"', "combining = inf", "other = 1"])
+def test_ports_and_planes_are_written_and_read(example2, tmp_path):
+    assert (ec.Costs().port, ec.Costs().plane) == (float("inf"), "master")
+    profile = dataclasses.replace(example2, costs=ec.Costs(port=1.25e9, plane="responders"))
+    ec.write_profile(profile, tmp_path / "p.toml")
+    assert ec.read_profile(tmp_path / "p.toml") == profile
+    assert 'port = 1250000000.0\nplane = "responders"\n' in (tmp_path / "p.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "message = -1", "bandwidth = 0", 'round = "x"', "combining = inf", "other = 1", "port = 0", 'port = "x"',
+        'plane = "workers"', "plane = 1",
+    ],
+)  # fmt: skip
 def test_costs_that_can_not_be_are_refused(line, example2, tmp_path):
     path = tmp_path / "p.toml"
     ec.write_profile(example2, path)

@@ -18,7 +18,18 @@ from echelon.master.actions import (
     Stop,
     Update,
 )
-from echelon.master.events import Alarm, Event, Failed, Received, Recovered, Refused, Rejected, Submitted, Updated
+from echelon.master.events import (
+    Alarm,
+    Event,
+    Failed,
+    Received,
+    Recovered,
+    Refused,
+    Rejected,
+    Submitted,
+    Unread,
+    Updated,
+)
 from echelon.master.machine import Master, Phase
 from echelon.plan import AHEAD
 
@@ -46,7 +57,7 @@ class Watcher:
         actions = self.master.handle(event)
         if isinstance(event, Submitted):
             self.submitted.append(event.job)
-        if isinstance(event, Received | Recovered | Refused | Rejected | Updated | Failed | Alarm):
+        if isinstance(event, Received | Recovered | Refused | Rejected | Updated | Unread | Failed | Alarm):
             stale = event.round != round_before
             self._promise(not (stale and actions), "late news", event, round_before, actions)
         for action in actions:

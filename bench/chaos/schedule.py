@@ -100,7 +100,10 @@ class Program:
             Pace(Exponential(rate=1 / mean), link, place_generator(world.seed, place))
             for place, (mean, link) in enumerate(zip(world.means, world.links, strict=True))
         ]
-        cluster = WatchedCluster(paces=paces, faults=trouble)
+        cluster = WatchedCluster(
+            paces=paces, faults=trouble, costs=world.costs, stay_bytes=world.stay_bytes,
+            harm=np.random.default_rng([world.seed, self.lives, 1]),
+        )  # fmt: skip
         notes = Notes(cluster, self.seen.errors)
         stream: WatchedStream | None = None
         try:

@@ -1,13 +1,16 @@
 """A stream whose every event and message is checked while it runs."""
 
+import math
 from collections.abc import Callable
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from bench.chaos.invariants import Watcher
 from echelon.clusters import VirtualCluster
+from echelon.clusters.faults import Crash, Hang, Incident, Partition
 from echelon.codes import Code, ErrorEstimate
 from echelon.master.actions import Action, Assign, Purge, Recover
 from echelon.master.events import Event, Joined, Lost, Planned, Received, Recovered, Rejected
@@ -16,6 +19,7 @@ from echelon.plan import AHEAD
 from echelon.stream import Observer, Stream
 
 MOST_POLLS = 100_000  # of one life, after which it counts as endless
+MOST_HARM = 4  # times in a life that an adder is harmed
 
 
 class NeverEnds(AssertionError):
@@ -23,14 +27,26 @@ class NeverEnds(AssertionError):
 
 
 class WatchedCluster(VirtualCluster):
-    """Remembers which worker came up where, and stops endless lives."""
+    """Remembers which worker came up where, and stops endless lives.
+
+    harm: the chance by which workers are harmed while they add up rows, a few times.
+    """
 
     stuck_s = 0.0
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, harm: Generator | None = None, **options: Any) -> None:
         self.places: dict[int, int] = {}
-        self._polls = 0
+        self._polls = self._harmed = 0
+        self._harm = harm
         super().__init__(*arguments, **options)
+
+    def add(self, round: int, sums: Any) -> None:
+        super().add(round, sums)
+        rng = self._harm
+        if rng is not None and self._harmed < MOST_HARM and rng.random() < 0.3:
+            self._harmed += 1
+            when, place = self.time + rng.exponential(0.2), int(rng.integers(self.workers))
+            self.at(when, partial(self._befall, _harm(rng, when, place)))
 
     def _greet(self, worker: Any) -> None:
         self.places[worker.number] = worker.place
@@ -41,6 +57,17 @@ class WatchedCluster(VirtualCluster):
         if self._polls > MOST_POLLS:
             raise NeverEnds(f"{MOST_POLLS} polls, {self.time:g} virtual seconds")
         return super().poll(timeout_s)
+
+
+def _harm(rng: Generator, time: float, place: int) -> Incident:
+    """Return what happens to an adder."""
+    length = float(rng.choice([rng.exponential(1.0), rng.exponential(20.0)]))
+    kind = int(rng.integers(4))
+    if kind == 0:
+        return Crash(time, place, float(rng.exponential(3.0)), float(rng.exponential(3.0)))
+    if kind == 1:
+        return Hang(time, place, math.inf if rng.random() < 0.3 else length)
+    return Partition(time, place, length, kind == 2)
 
 
 class Rows:

@@ -12,6 +12,7 @@ from echelon.clusters.faults import Crash, Endless, Faults, Hang, Incident, Mast
 from echelon.errors import ArgumentError
 from echelon.jobs import BlockJob, IterativeJob, LinearJob, SumJob
 from echelon.jobs.base import VERIFY
+from echelon.profile import PLANES, Costs
 from echelon.schemes import (
     CodedPlan,
     backups,
@@ -67,6 +68,8 @@ class World:
     full_journal: float | None = None  # when the journal's disk is full
     full_record: float | None = None
     liar: int | None = None  # the place whose worker sends wrong results now and then
+    stay_bytes: float | None = None  # size from which rows stay with their workers, and are added up there
+    costs: Costs = field(default_factory=Costs)
 
 
 def drawn(seed: int) -> World:
@@ -100,7 +103,18 @@ def drawn(seed: int) -> World:
         full_journal=some(0.2) if journalled else None,
         full_record=some(0.15),
         liar=_liar(np.random.default_rng([seed, 1]), places, redundancy, [job for job, _ in jobs]),
+        **_planes(np.random.default_rng([seed, 2])),
     )  # fmt: skip
+
+
+def _planes(rng: Generator) -> dict[str, Any]:
+    """Have rows stay with their workers in some schedules, and links and ports take their time in some."""
+    never = math.inf
+    slow = {name: float(rng.choice([never, never, 5e3])) for name in ("bandwidth", "port")}
+    if rng.random() < 0.5:
+        return {"costs": Costs(**slow)} if rng.random() < 0.2 else {}
+    plane = str(rng.choice(PLANES))
+    return {"stay_bytes": 1.0, "costs": Costs(combining=float(rng.choice([0.0, 0.02])), plane=plane, **slow)}
 
 
 def _liar(rng: Generator, places: int, redundancy: float | None, jobs: list[IterativeJob]) -> int | None:

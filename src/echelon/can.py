@@ -28,11 +28,15 @@ class Rules:
     purge: whether the rest of a round that is over is dropped; otherwise the round waits for all of it.
     lend: whether workers of recovered slots repeat what others still have to do.
     overlap: whether workers without a task begin the next job.
+    port: whether messages wait for one another at the master's port.
+    stay: whether rows stay with their workers, and are added up there when the round has enough.
     """
 
     purge: bool = True
     lend: bool = False
     overlap: bool = False
+    port: bool = False
+    stay: bool = False
 
 
 PLAIN = Rules()

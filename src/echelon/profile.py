@@ -14,6 +14,8 @@ from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.errors import ArgumentError, ProfileError
 
+PLANES = ("master", "responders")  # who adds up the rows of a sum
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -170,6 +172,9 @@ class Costs:
     message: seconds that a worker needs to send a message, whatever its size.
     round: seconds that the master needs between two rounds, whatever the size of state and messages.
     bandwidth: of a worker's link, in bytes per second: for results, the state, and data that a worker is to hold.
+    port: of the master's, in bytes per second, shared by all that it takes in and sends out.
+    plane: who adds up the rows of a sum: "master", to which all of them travel; or "responders", the workers that sent
+        them, so that one total passes the master's port (`echelon.ports` has the formulas).
     combining: seconds per byte to add one weighted array to another. A worker pays it for every part that a row
         combines, the master for every message that it decodes from.
 
@@ -181,12 +186,17 @@ class Costs:
     round: float = 0.0
     bandwidth: float = float("inf")
     combining: float = 0.0
+    port: float = float("inf")
+    plane: str = "master"
 
     def __post_init__(self) -> None:
         for name in ("message", "round", "combining"):
             object.__setattr__(self, name, checks.number(name, getattr(self, name), least=0))
-        if not isinstance(self.bandwidth, float) or self.bandwidth != float("inf"):
-            object.__setattr__(self, "bandwidth", checks.number("bandwidth", self.bandwidth, above=0))
+        for name in ("bandwidth", "port"):
+            value = getattr(self, name)
+            if not isinstance(value, float) or value != float("inf"):
+                object.__setattr__(self, name, checks.number(name, value, above=0))
+        checks.one_of("plane", self.plane, PLANES)
 
 
 @dataclass(frozen=True)
@@ -292,5 +302,7 @@ class Profile:
             round=factor * self.costs.round,
             bandwidth=self.costs.bandwidth / factor,
             combining=factor * self.costs.combining,
+            port=self.costs.port / factor,
+            plane=self.costs.plane,
         )
         return replace(slower, workload=replace(self.workload, arrivals=gaps, operations=None), costs=costs)

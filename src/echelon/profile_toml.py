@@ -19,6 +19,8 @@ message = 1e-4         # seconds that a worker needs to send a message
 bandwidth = 1e9        # bytes per second
 round = 5e-4           # seconds that the master needs between two rounds
 combining = 1e-10      # seconds per byte to add one weighted array to another
+port = 1e9             # bytes per second that the master takes in and sends out
+plane = "master"       # who adds up the rows of a sum; or "responders"
 """
 
 import json
@@ -34,7 +36,7 @@ from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
 _T = TypeVar("_T")
 
 _WORKLOAD_KEYS = ("critical", "redundancy", "operations", "iterations", "arrivals", "interarrival", "gamma")
-_COST_KEYS = ("message", "round", "bandwidth", "combining")
+_COST_KEYS = ("message", "round", "bandwidth", "combining", "port", "plane")
 _WORKER_KEYS = ("name", "rate", "mean", "std", "link", "law", "parameters")
 
 

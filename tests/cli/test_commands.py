@@ -1,6 +1,7 @@
 """The command line as a user meets it: through `main`, with real files."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -177,6 +178,22 @@ def test_simulate_quick_and_in_tables(run):
     code, out, _ = run("simulate", EXAMPLE, "--seeds", 2, "--jobs", 20, "--law", "gilbert_elliott")
     assert code == 0
     assert "computing" in out
+
+
+def test_simulate_charges_links_and_ports_by_the_plane(run, tmp_path):
+    profile, took = tmp_path / "p.toml", {}
+    for plane in ("master", "responders"):
+        profile.write_text(f'{Path(EXAMPLE).read_text()}\n[costs]\nbandwidth = 1e9\nport = 1e9\nplane = "{plane}"\n')
+        few = ["--seeds", 2, "--jobs", 5, "--bytes-per-message", 1e9, "--bytes-of-state", 1e9]
+        said = json.loads(run("simulate", profile, *few, "--json")[1])
+        assert said["plane"] == plane
+        took[plane] = said["iteration_mean"]
+        assert f"The {plane} add" in run("simulate", profile, *few)[1]
+    assert took["master"] > 50 + 5  # fifty rows through the port, one second each, and five states
+    assert took["responders"] < 20
+    code, _, err = run("simulate", profile, "--quick", "--bytes-per-message", 1e9)
+    assert code == 2
+    assert "--bytes-per-message: not allowed for --quick" in err
 
 
 def test_one_seed_has_a_null_interval(run):

@@ -3,22 +3,25 @@
 A case is a plan with rules, links, and what messages and rounds cost besides. Times of parts are drawn before.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 import numpy as np
 import pytest
 
 from echelon.can import PLAIN, Rules
-from echelon.clusters import VirtualCluster
+from echelon.clusters import VirtualCluster, shipping
 from echelon.delays import Delay
 from echelon.errors import ArgumentError, NoClosedForm
 from echelon.jobs import HollowJob
+from echelon.jobs.hollow import HollowWork
 from echelon.plan import Plan
+from echelon.ports import through_port
 from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
 from echelon.search.rehearsal import HISTORIES, Rehearsal, Rehearsed
 from echelon.simulation import RoundSampler, simulate_jobs
 from echelon.simulation import rounds as kernels
+from echelon.simulation.beside import beside as priced
 from echelon.simulation.overlapped import Overlapped
 from echelon.stream import Stream
 from echelon.theory import exact, exact_law
@@ -37,6 +40,22 @@ class Case:
     message: float = 0.0
     round: float = 0.0
     linked: bool = True
+    bandwidth: float = np.inf
+    port: float = np.inf
+    plane: str = "master"
+    numbers: int = 0  # of a message
+    state: int = 0  # numbers of the state
+
+    @property
+    def costs(self):
+        more = {"bandwidth": self.bandwidth, "port": self.port, "plane": self.plane}
+        return Costs(message=self.message, round=self.round, combining=1e-9 if self.numbers else 0.0, **more)
+
+    @property
+    def ruled(self):
+        """Its rules, with what its costs make of them."""
+        found = price(self)
+        return replace(self.rules, port=bool(found.port), stay=found.adding is not None)
 
     @property
     def links(self):
@@ -95,32 +114,79 @@ def master(case, times):
 
 
 def _run(case, times):
-    log = Log()
+    log = Timed()
     paces = scripted(lambda place, round, i: times[place, round - 1, i], case.links.tolist())
-    cluster = VirtualCluster(paces=paces)
-    cluster._costs = Costs(message=case.message, round=case.round)
-    plan = coded(case.plan)
+    cluster = log.cluster = VirtualCluster(paces=paces, costs=case.costs)
+    plan = coded(case.plan, summed=case.numbers > 0)
     with Stream(cluster, patience_s=1e9, observers=[log], progress=False, overlap=case.rules.overlap) as stream:
         for job in range(JOBS):
             stream.sleep(max(0.0, (1 + job) * GAP - stream.now()))
-            stream.submit(HollowJob(plan, iterations=ITERATIONS, lend=case.rules.lend))
+            stream.submit(SizedJob(case, plan, iterations=ITERATIONS, lend=case.rules.lend))
     return log.durations, np.array(log.departures)
+
+
+class Timed(Log):
+    """Notes when rounds are added up, which may take longer than the last message that was needed."""
+
+    def stepped(self, running, seen, finished):
+        self.rounds.append((seen.job, seen.round, seen.start, self.cluster.time))
+
+
+class SizedJob(HollowJob):
+    """A hollow job whose rows and state have sizes, and are added up."""
+
+    added = True
+
+    def __init__(self, case, plan, **settings):
+        super().__init__(plan, **settings)
+        self._case = case
+
+    def work(self, codes):
+        return SizedWork(self._case.numbers)
+
+    def request(self, state):
+        return state_of(self._case)
+
+
+class SizedWork(HollowWork):
+    def __init__(self, numbers):
+        self._result = np.zeros(numbers)
+
+    def part(self, state, part):
+        return self._result
+
+
+def state_of(case):
+    return np.zeros(case.state) if case.state else None
+
+
+def state_bytes(case):
+    pickled, buffers = shipping.pack(state_of(case))
+    return len(pickled) + sum(buffer.nbytes for buffer in buffers)
+
+
+def price(case):
+    """Return what its rounds take beside computing, as all evaluators but virtual time have it."""
+    return priced(case.plan, case.costs, message=8.0 * case.numbers, state=state_bytes(case), added=True)
 
 
 def profile_of(case):
     workload = Workload(critical=1, redundancy=1.0, iterations=ITERATIONS, arrivals=Arrivals.recorded([GAP]))
     workers = [Worker(f"w{i}", mean=1.0, std=1.0, link=float(link)) for i, link in enumerate(case.links)]
-    return Profile(workload, workers, costs=Costs(message=case.message, round=case.round))
+    return Profile(workload, workers, costs=case.costs)
 
 
 def beside(case):
+    if case.numbers:
+        return price(case).tasks
     return [np.full(len(lane) + len(case.plan.pooled), case.message) for lane in case.plan.lanes]
 
 
 def _by_kernel(name):
     def evaluate(case, laws):
-        before, after = (case.round, 0.0) if case.plan.pool is None else (0.0, case.round)
-        kernel = kernels.KERNELS[name](case.plan, case.links + before, beside(case), case.rules)
+        found = price(case)
+        before, after = (found.more, 0.0) if case.plan.pool is None else (0.0, found.more)
+        kernel = kernels.KERNELS[name](case.plan, case.links + before, beside(case), case.ruled)
         arrivals = kernel.empty(ROUNDS)
         for p, law in enumerate(laws):
             if case.plan.pool is None and not case.plan.lanes[p]:
@@ -130,20 +196,25 @@ def _by_kernel(name):
             else:
                 times, _ = law.advance_tasks(0, kernel.costs(p), (1, ROUNDS), None)
                 kernel.arrive(p, times[0] + (beside(case)[p] if case.plan.pool is None else 0.0), arrivals)
-        return kernel.over(arrivals)[0] + after, None
+        passed = through_port(arrivals, np.concatenate(found.port)) if found.port else arrivals
+        ends = kernel.over(passed)[0]
+        return ends + after + (0.0 if found.adding is None else found.adding(kernel.seen(arrivals, ends)[1])), None
 
     return evaluate
 
 
 def _by_sampler(case, laws):
+    found = price(case)
     sampler = RoundSampler(
-        case.plan, laws, case.links, purge=case.rules.purge, beside=case.message, more=case.round
+        case.plan, laws, case.links, purge=case.rules.purge, beside=found.tasks or 0.0, more=found.more,
+        port=found.port, adding=found.adding,
     )  # fmt: skip
     return sampler.draw(sampler.begin(1, None), 1, ROUNDS, None)[0].times[0], None
 
 
 def _by_rehearsal(case, laws):
-    tried = Rehearsed(case.plan, tuple(beside(case)), case.round)
+    cost = price(case)
+    tried = Rehearsed(case.plan, tuple(beside(case)), cost.more, cost.port, cost.adding)
     found = Rehearsal(laws, case.links, rounds=ROUNDS * HISTORIES, seed=1).times([tried])[0]
     assert (found == found[0]).all()
     return found[0], None
@@ -151,8 +222,9 @@ def _by_rehearsal(case, laws):
 
 def _by_jobs(case, laws):
     seen = simulate_jobs(
-        case.plan, profile_of(case), jobs=JOBS, seeds=1, laws=laws, purge=case.rules.purge, overlap=case.rules.overlap
-    )
+        case.plan, profile_of(case), jobs=JOBS, seeds=1, laws=laws, purge=case.rules.purge, overlap=case.rules.overlap,
+        bytes_per_message=8.0 * case.numbers, bytes_of_state=state_bytes(case),
+    )  # fmt: skip
     return None, seen.delays[0] + GAP * np.arange(1, JOBS + 1)
 
 
@@ -163,22 +235,22 @@ def _by_overlap(case, laws):
 
 def _free(case):
     """Return whether nothing costs time but computing and links."""
-    return not case.message and not case.round
+    return not case.message and not case.round and not case.numbers
 
 
 # name: whether it can do a case under laws, and what gives durations of rounds, or departures of jobs
 EVALUATORS = {
     **{
-        f"kernel: {name}": (lambda case, laws, kernel=kernel: kernel.can(case.plan, laws, case.rules), _by_kernel(name))
+        f"kernel: {name}": (lambda case, laws, kernel=kernel: kernel.can(case.plan, laws, case.ruled), _by_kernel(name))
         for name, kernel in kernels.KERNELS.items()
     },
-    "sampler": (lambda case, laws: kernels.can(case.plan, laws, case.rules), _by_sampler),
-    "rehearsal": (lambda case, laws: kernels.can(case.plan, laws, case.rules), _by_rehearsal),
+    "sampler": (lambda case, laws: kernels.can(case.plan, laws, case.ruled), _by_sampler),
+    "rehearsal": (lambda case, laws: kernels.can(case.plan, laws, case.ruled), _by_rehearsal),
     "jobs": (
         lambda case, laws: (
             Overlapped.can(case.plan, laws, case.rules) and _free(case)
             if case.rules.overlap
-            else kernels.can(case.plan, laws, case.rules)
+            else kernels.can(case.plan, laws, case.ruled)
         ),
         _by_jobs,
     ),

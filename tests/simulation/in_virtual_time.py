@@ -5,7 +5,7 @@ import numpy as np
 from bench.chaos.invariants import Watcher
 from echelon.clusters import VirtualCluster
 from echelon.clusters.pace import Pace
-from echelon.codes import mds, uncoded
+from echelon.codes import cyclic, mds, uncoded
 from echelon.delays import Deterministic
 from echelon.jobs import HollowJob
 from echelon.master.actions import Outcome
@@ -41,19 +41,21 @@ def every_second(workers):
     return scripted(lambda place, round, i: 1.0, [0.0] * workers)
 
 
-def coded(plan):
-    """Return a plan with codes of which as many rows are enough as its slots say."""
+def coded(plan, *, summed=False):
+    """Return a plan with codes of which as many rows are enough as its slots say; summed: for the sum of all parts."""
     if isinstance(plan, CodedPlan):
         return plan
-    codes = [_code(slot.rows, slot.threshold) for slot in plan.slots]
+    codes = [_code(slot.rows, slot.threshold, summed) for slot in plan.slots]
     made = CodedPlan(codes, plan.lanes, ending=plan.ending, pool=plan.pool)
     assert [(slot.rows, slot.threshold) for slot in made.slots] == [(slot.rows, slot.threshold) for slot in plan.slots]
     return made
 
 
-def _code(rows, threshold):
+def _code(rows, threshold, summed):
     if rows == threshold:
         return uncoded(parts=rows)
+    if summed:
+        return cyclic(rows=rows, load=rows - threshold + 1, rng=np.random.default_rng(1))
     return mds(parts=threshold, rows=rows, rng=np.random.default_rng(1))
 
 

@@ -12,6 +12,7 @@ from echelon.delays import base as delays_base
 from echelon.endings import ENDINGS, Due, Fastest
 from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import CHAINS, SCHEMES, Window, coded_rows, multi_message, pull
+from echelon.simulation import rounds as kernels
 from echelon.simulation.slots import Slots
 from echelon.stragglers import Arbitrary
 from tests.schemes.test_conformance import plans
@@ -106,6 +107,12 @@ CASES |= {
     for name in ("any_k", "multi_message", "pull", "a pool by twos, ahead", "an ending with patience", "spans")
 }
 CASES["any_k, ahead, messages cost"] = replace(CASES["any_k, ahead"], message=0.1)
+# messages of 320 kB over links of 1 MB/s, and a port that passes 400 kB a second
+PORTED = ("any_k", "uncoded", "gradient_coding", "multi_message", "pull", "a pool, with copies", "spans")
+PORTED += ("block_coordinate", "an ending with patience", "an ending", "multi_message, lent", "any_k, ahead")
+LINKED = {"message": 0.02, "round": 0.1, "bandwidth": 1e6, "port": 4e5, "numbers": 40_000, "state": 35_000}
+CASES |= {f"{name}, by a port": replace(CASES[name], **LINKED) for name in PORTED}
+CASES |= {f"{name}, staying": replace(CASES[name], plane="responders", **LINKED) for name in PORTED}
 
 
 def laws_for(case, kind):
@@ -130,7 +137,30 @@ def test_the_exact_law_agrees_with_the_master_or_refuses():
 def test_every_plan_that_runs_without_lending_and_working_ahead_is_evaluated_by_somebody():
     alone = {name for name, case in CASES.items() if not case.rules.lend and not case.rules.overlap}
     could = {name for name in alone if agrees("sampler", CASES[name], laws_for(CASES[name], "independent"))}
-    assert alone - could == {"a pool of two slots"}
+    plain = {name for name in alone if not CASES[name].numbers}
+    assert plain - could == {"a pool of two slots"}
+    # what a pool hands out depends on the port; which rows are chosen, and when slots are stopped, on the master
+    ported = {"any_k", "uncoded", "gradient_coding", "block_coordinate", "multi_message", "spans"}
+    staying = {"any_k", "uncoded", "gradient_coding", "pull"}
+    wanted = {f"{name}, by a port" for name in ported} | {f"{name}, staying" for name in staying}
+    assert could - plain == wanted
+
+
+def test_an_evaluator_that_forgets_what_adding_takes_is_caught(monkeypatch):
+    case = CASES["any_k, staying"]
+    real = agreement.price
+    monkeypatch.setattr(
+        agreement, "price", lambda case: replace(real(case), adding=lambda rows: np.zeros(len(rows)))
+    )  # fmt: skip
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        agrees("sampler", case, laws_for(case, "independent"))
+
+
+def test_an_evaluator_that_forgets_the_port_is_caught(monkeypatch):
+    case = CASES["uncoded, by a port"]
+    monkeypatch.setattr(kernels, "through_port", lambda arrivals, seconds: arrivals + seconds[:, None])
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        agrees("sampler", case, laws_for(case, "independent"))
 
 
 def test_an_evaluator_that_ignores_an_ending_is_caught(monkeypatch):

@@ -75,6 +75,7 @@ def advise(
                 "best": advice.best.name,
                 "why": advice.why,
                 "coding_pays": advice.coding_pays,
+                **({"refused": dict(advice.refused)} if advice.refused else {}),
                 "checked": None if checked is None else {"vote": checked.vote, "spare": checked.spare},
                 "strategies": [
                     {
@@ -86,6 +87,7 @@ def advise(
                         "delay": outcome.delay,
                         "gain": outcome.gain,
                         "overlap": outcome.strategy.overlap,
+                        "plane": outcome.plane,
                         **({"loading": outcome.loading} if bytes_per_part else {}),
                     }
                     for outcome in advice.ranked
@@ -112,6 +114,11 @@ def advise(
     if checked is not None:
         out.print(str(checked), soft_wrap=True)
     out.print(advice.why, soft_wrap=True)
+    if bytes_per_message and work == "gradient":
+        out.print("The responders add." if advice.best.plane == "responders" else "The master adds.")
+    if advice.refused:
+        reasons = dict.fromkeys(reason for _, reason in advice.refused)
+        out.print(f"{len(advice.refused)} strategies were not tried: {'; '.join(reasons)}.", soft_wrap=True)
 
 
 def _profile(file: Path, seed: int) -> Profile:

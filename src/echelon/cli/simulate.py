@@ -10,6 +10,7 @@ from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
 from echelon.cli.scheme_report import unit_of_work
 from echelon.errors import ArgumentError
+from echelon.ports import stay_bytes
 from echelon.prediction import plan_law
 from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs
 from echelon.simulation import simulate_law as run_law
@@ -37,6 +38,13 @@ def simulate(
             "--quick", help="Draw whole iterations from their exact law (laws with closed sums only); no utilisation."
         ),
     ] = False,
+    bytes_per_message: Annotated[
+        float,
+        typer.Option(help="Size of a row that is added up: over the profile's bandwidth, and port, by its plane."),
+    ] = 0.0,
+    bytes_of_state: Annotated[
+        float, typer.Option(help="Size of what every worker is sent at the beginning of a round.")
+    ] = 0.0,
     json: AsJson = False,
 ) -> None:
     """Simulate streams of jobs: delay with its interval, percentiles, how busy each worker is.
@@ -48,8 +56,10 @@ def simulate(
     """
     profile = profile_with(file, law)
     if is_chain(scheme):
-        given = {"--code": code, "--tasks": tasks, "--warmup": warmup, "--no-purge": no_purge, "--overlap": overlap}
-        _refuse(given | {"--quick": quick}, "a chain of products")
+        given: dict[str, Any] = {"--code": code, "--tasks": tasks, "--warmup": warmup, "--no-purge": no_purge}
+        given |= {"--overlap": overlap, "--quick": quick}
+        given |= {"--bytes-per-message": bytes_per_message, "--bytes-of-state": bytes_of_state}
+        _refuse(given, "a chain of products")
         assert scheme is not None
         with progress("simulating") as tick:
             said = chain_report(scheme, profile, products=jobs, seeds=seeds, seed=seed, progress=tick)
@@ -61,23 +71,29 @@ def simulate(
             "--overlap, --quick: not allowed together; which workers are idle is not known for whole iterations"
         )
     if quick:
+        sizes = {"--bytes-per-message": bytes_per_message, "--bytes-of-state": bytes_of_state}
+        _refuse(sizes, "--quick, which knows no costs")
         exact = plan_law(plan, profile, purge=not no_purge)
         seen = run_law(exact, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup)
     else:
         with progress("simulating") as tick:
             seen = simulate_jobs(
                 plan, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup,
-                purge=not no_purge, overlap=overlap, progress=tick,
+                purge=not no_purge, overlap=overlap, bytes_per_message=bytes_per_message,
+                bytes_of_state=bytes_of_state, progress=tick,
             )  # fmt: skip
     if json:
         stable = seen.service.mean < profile.workload.arrivals.mean
         details = {
             "scheme": scheme, "code": code, "rule": split, "workers": profile.names, "split": plan.counts,
-            "stable": stable,
+            "stable": stable, "plane": "responders" if bytes_per_message >= stay_bytes(profile.costs) else "master",
         }  # fmt: skip
         print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
         return
     _show(seen, profile.names, plan.counts.tolist())
+    if bytes_per_message:
+        stays = bytes_per_message >= stay_bytes(profile.costs)
+        out.print("The responders add." if stays else "The master adds.")
     if scheme is not None or code is not None:
         out.print(unit_of_work(profile))
     if seen.service.mean >= profile.workload.arrivals.mean:

@@ -26,9 +26,9 @@ from echelon.codes.combine import largest
 from echelon.delays.base import parts_of
 from echelon.errors import ArgumentError
 from echelon.plan import AHEAD, is_ahead, stopped_as
+from echelon.ports import LARGE
 
 Allocate = Callable[[bytes, Any], list[NumberArray] | None]
-LARGE = 1 << 18  # bytes from which a message may stay where it was computed, and workers tell its sizes
 
 
 class Lane:
@@ -238,10 +238,11 @@ class LaneWorker(ABC):
     """What a worker does, wherever it runs: takes orders, computes its lane, sends each message when it is ready.
 
     A subclass says how orders come, how messages leave (`keeps`: uncopied; `holds`: large rows that are only added up
-    stay here, and are announced), which rounds are over, and which slots of the current round.
+    stay here, and are announced; `stay_bytes`: how large), which rounds are over, and which slots of the current round.
     """
 
     keeps = holds = False
+    stay_bytes: float = LARGE
 
     def __init__(self, pace: Pace | None) -> None:
         self.open = True
@@ -347,7 +348,7 @@ class LaneWorker(ABC):
 
     def stays(self, slot: int, form: bytes) -> bool:
         """Return whether a message of the current lane stays here, and is only announced."""
-        large = self.holds and trees.layout(form).nbytes >= LARGE
+        large = self.holds and trees.layout(form).nbytes >= self.stay_bytes
         return large and not is_ahead(slot) and self._lane is not None and self._lane.added
 
     def _append(self, lane: Lane | AheadLane, given: list[Given]) -> None:

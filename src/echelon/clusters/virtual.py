@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from echelon import checks
+from echelon import checks, ports
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
 from echelon.clusters import shipping
-from echelon.clusters.base import Doing, Down, Message, Report, Trouble, Up
+from echelon.clusters.base import Doing, Down, Message, Report, Sum, Trouble, Unread, Up
 from echelon.clusters.faults import (
     Crash,
     Endless,
@@ -36,6 +36,7 @@ from echelon.clusters.inside import Inside
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.places import Places
 from echelon.clusters.shelf import Shelf
+from echelon.clusters.staying import Staying
 from echelon.clusters.virtual_worker import VirtualWorker
 from echelon.delays import Deterministic
 from echelon.errors import ArgumentError, ClusterError
@@ -48,8 +49,9 @@ class VirtualCluster(Inside):
     """Workers that take the times a profile's laws draw, in virtual seconds, and compute what they are asked for.
 
     workers: how many, where nothing is emulated: then every part takes one second.
-    emulate: the profile whose laws, links and costs (message, bandwidth, round) say what everything takes.
-    paces: how each worker's times are drawn, instead of a profile.
+    emulate: the profile whose laws, links and costs (message, bandwidth, round, port, plane) say what everything takes.
+    paces: how each worker's times are drawn, instead of a profile; then `costs` may be given as well.
+    stay_bytes: size from which rows that are only added up stay with their worker; by default as the plane has it.
     faults: what goes wrong, for tests. With faults, the memory of a message is overwritten when it is given back.
 
     >>> cluster = VirtualCluster(2)
@@ -70,12 +72,19 @@ class VirtualCluster(Inside):
         seed: int = 1,
         paces: Sequence[Pace] | None = None,
         faults: Faults | None = None,
+        costs: Costs | None = None,
+        stay_bytes: float | None = None,
     ) -> None:
         super().__init__()
         if paces is not None and (workers is not None or emulate is not None):
             raise ArgumentError("workers, emulate: not allowed together with paces, which set both")
+        if emulate is not None and costs is not None:
+            raise ArgumentError("costs: not allowed together with emulate, whose costs they are")
         self._paces = _paces(workers, emulate, seed) if paces is None else list(paces)
-        self._costs = Costs() if emulate is None else emulate.costs
+        given = Costs() if costs is None else checks.instance("costs", costs, Costs)
+        self._costs = given if emulate is None else emulate.costs
+        stays = ports.stay_bytes(self._costs) if stay_bytes is None else stay_bytes
+        self.stay_bytes = stays if stays == float("inf") else checks.number("stay_bytes", stays, least=0)
         self._faults = None if faults is None else checks.instance("faults", faults, Faults)
         self.workers = len(self._paces)
         self.lent: dict[int, list[NumberArray]] = {}  # memory of messages not given back yet
@@ -84,6 +93,8 @@ class VirtualCluster(Inside):
         self._entered = self._sent = 0
         self._reports: list[Report] = []
         self._bell = Event()
+        self._staying = Staying(self)
+        self._port_free = 0.0  # when the master's port has passed all that came to it
         self._places = Places(self.workers)
         self._at: list[VirtualWorker | None] = [None] * self.workers  # the worker at each place
         self._numbers: dict[int, VirtualWorker] = {}
@@ -156,9 +167,10 @@ class VirtualCluster(Inside):
         assert self._open <= self._purged, f"round {self._open} was not purged before round {round} began"
         super().broadcast(round, key, state)
         self._start = self.time + self._costs.round
-        if self._costs.bandwidth != float("inf"):
+        if min(self._costs.bandwidth, self._costs.port) != float("inf"):
             pickled, beside = shipping.pack(state)
-            self._start += (len(pickled) + sum(buffer.nbytes for buffer in beside)) / self._costs.bandwidth
+            nbytes = len(pickled) + sum(buffer.nbytes for buffer in beside)
+            self._start += ports.state_s(self._costs, nbytes, len(self._numbers))
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         """Append tasks to a worker's lane."""
@@ -167,22 +179,23 @@ class VirtualCluster(Inside):
         known = self._numbers.get(worker)
         if known is not None:
             order = round, max(self.time, self._start), self._state[1], self._brought(round), tuple(tasks)
-            self._pass(known, partial(known.order, order))
+            self.carry(known, partial(known.order, order))
 
     def purge(self, round: int) -> None:
         """End a round."""
         self._called()
         self._purged = round
+        self._port_free = self.time  # what waits there is not sent
         for worker in self._numbers.values():
-            self._pass(worker, partial(worker.end_round, round))
+            self.carry(worker, partial(worker.end_round, round))
 
     def stop(self, round: int, slot: int) -> None:
         """End a slot of a round."""
         self._called()
         for worker in self._numbers.values():
-            self._pass(worker, partial(worker.end_slot, round, slot))
+            self.carry(worker, partial(worker.end_slot, round, slot))
 
-    def _pass(self, worker: VirtualWorker, arrive: Callable[[], None]) -> None:
+    def carry(self, worker: VirtualWorker, arrive: Callable[[], None]) -> None:
         """Pass something between the master and a worker, in either direction, if faults allow it."""
         if worker.cut:
             return
@@ -194,42 +207,79 @@ class VirtualCluster(Inside):
 
     # messages
 
-    def sending_s(self, segments: list[NumberArray]) -> float:
-        """Return how long a worker takes to send a message."""
-        nbytes = sum(segment.nbytes for segment in segments)
-        return self._costs.message + nbytes / self._costs.bandwidth
+    def sending_s(self, segments: list[NumberArray], *, stays: bool) -> float:
+        """Return how long a worker takes to send a message, or word of it."""
+        nbytes = 0 if stays else sum(segment.nbytes for segment in segments)
+        return float(ports.sending_s(self._costs, nbytes))
 
-    def send(
-        self, worker: VirtualWorker, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]
-    ) -> None:
-        """Deliver the message of a row, once or as often as faults have it, and wrong if they have it so."""
+    def send(self, worker: VirtualWorker, message: Message, *, stays: bool) -> None:
+        """Deliver the message of a row, or word of it, once or as often as faults have it, and wrong if they do."""
         if self._faults is not None:
-            segments = self._faults.sent(worker.place, segments)
-        self._pass(worker, partial(self._arrive, worker.number, worker.round, slot, row, seconds, form, segments))
+            message = message._replace(segments=self._faults.sent(worker.place, message.segments))
+        if stays:
+            self.carry(worker, partial(self._announce, worker, message))
+        elif self._costs.port == float("inf"):
+            self.carry(worker, partial(self._arrive, message))
+        else:
+            self.carry(worker, partial(self._queue, message))
 
-    def _arrive(
-        self, number: int, round: int, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]
-    ) -> None:
+    def _queue(self, message: Message) -> None:
+        """Let a message pass the master's port, after those that came before it."""
+        took = sum(segment.nbytes for segment in message.segments) / self._costs.port
+        self._port_free = max(self.time, self._port_free) + took
+        self.at(self._port_free, partial(self._pass_port, message))
+
+    def _pass_port(self, message: Message) -> None:
+        if message.round > self._purged:
+            self._arrive(message)
+
+    def _arrive(self, message: Message) -> None:
+        self._reports.append(self._lend(message))
+
+    def _announce(self, worker: VirtualWorker, message: Message) -> None:
+        announced = self._lend(message)._replace(segments=[])
+        self._reports.append(announced)
+        self._staying.announced(worker, announced)
+
+    def _lend(self, message: Message) -> Message:
+        """Return a message as it arrives, in memory that must be given back."""
+        segments = message.segments
         if self._faults is not None:
             segments = [segment.copy() for segment in segments]
         self._sent += 1
         self.lent[self._sent] = segments
-        self._reports.append(Message(number, round, slot, row, seconds, form, segments, self._sent))
+        return message._replace(segments=segments, token=self._sent)
 
     def report(self, worker: VirtualWorker, cause: Cause) -> None:
         """Deliver the report of a task that raised."""
-        self._pass(worker, partial(self._reports.append, Trouble(worker.number, worker.round, cause)))
+        self.carry(worker, partial(self._reports.append, Trouble(worker.number, worker.round, cause)))
 
     def release(self, message: Message) -> None:
-        """Take back the memory of a message."""
+        """Take back the memory of a message, unless it was lost with its worker."""
         self._called()
-        if message.token is None:
-            return
+        if message.token is not None and not self._staying.released(message.token):
+            self.take_back(message)
+
+    def take_back(self, message: Message) -> None:
+        """Take back the memory of a message."""
         segments = self.lent.pop(message.token, None)
         assert segments is not None, f"the memory of {message} is given back twice"
         if self._faults is not None:
             for segment in segments:
                 segment.fill(np.nan if segment.dtype.kind in "fc" else 0)
+
+    def add(self, round: int, sums: Sequence[Sum]) -> None:
+        """Have the workers that responded add up messages, of which some lie with them."""
+        self._called()
+        self._staying.add(round, sums, self._costs)
+
+    def tell(self, report: Report) -> None:
+        """Report something."""
+        self._reports.append(report)
+
+    def known(self, worker: VirtualWorker, number: int) -> bool:
+        """Return whether a worker is up under this number, as far as the master was told."""
+        return self._numbers.get(number) is worker
 
     # workers come and go
 
@@ -265,7 +315,11 @@ class VirtualCluster(Inside):
 
     def _tell_loss(self, worker: VirtualWorker, reason: str, at: tuple[int, int, int] | None = None) -> None:
         if self._numbers.pop(worker.number, None) is not None:
+            unread = self._staying.lost(worker)
+            first = self._faults is not None and bool(unread) and self._faults.hit(0.5)
+            self._reports += [Unread(unread)] if first else []
             self._reports.append(Down(worker.number, worker.place, reason, at))
+            self._reports += [Unread(unread)] if unread and not first else []
 
     def die(self, worker: VirtualWorker, reason: str = "killed") -> None:
         """Kill a worker now."""
@@ -296,6 +350,7 @@ class VirtualCluster(Inside):
     def close(self) -> None:
         """End everything; a second call does nothing."""
         self._heap, self._reports, self._numbers, self._shelf, self.lent = [], [], {}, Shelf(), {}
+        self._staying = Staying(self)
 
     # incidents
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
-from echelon.clusters.base import Work
+from echelon.clusters.base import Message, Work
 from echelon.clusters.lane import Given, LaneWorker
 from echelon.clusters.pace import Pace
 from echelon.plan import Task, stopped_as
@@ -25,11 +25,12 @@ class VirtualWorker(LaneWorker):
     task: the current one, which `began` some time ago and took `seconds`.
     """
 
-    keeps = True
+    keeps = holds = True
 
     def __init__(self, cluster: "VirtualCluster", number: int, place: int, pace: Pace) -> None:
         super().__init__(pace)
         self._cluster, self.number, self.place, self._drawn = cluster, number, place, pace
+        self.stay_bytes = cluster.stay_bytes
         self.up = self.cut = self.hung = self.stopped_by_system = False
         self.alive = True
         self.slow = 1.0
@@ -53,7 +54,7 @@ class VirtualWorker(LaneWorker):
         """Never called: orders arrive as events."""
         raise AssertionError("a virtual worker waits for nothing")
 
-    def _awake(self, happen: Callable[[], None]) -> bool:
+    def awake(self, happen: Callable[[], None]) -> bool:
         """Return whether something may happen to it now; else it happens when the worker goes on."""
         if self.hung and self.alive:
             self._waiting.append(happen)
@@ -72,7 +73,7 @@ class VirtualWorker(LaneWorker):
     def order(self, order: Order) -> None:
         """Take tasks; those of an earlier round are ignored."""
         round, start, key, brought, tasks = order
-        if not self._awake(partial(self.order, order)) or self.cut or round < self.round:
+        if not self.awake(partial(self.order, order)) or self.cut or round < self.round:
             return
         if round > self.round:
             self._halt()
@@ -87,7 +88,7 @@ class VirtualWorker(LaneWorker):
 
     def end_round(self, round: int) -> None:
         """Drop what is left of a round."""
-        if self._awake(partial(self.end_round, round)):
+        if self.awake(partial(self.end_round, round)):
             self._over = max(self._over, round)
             if self.round <= round:
                 self._tasks.clear()
@@ -95,7 +96,7 @@ class VirtualWorker(LaneWorker):
 
     def end_slot(self, round: int, slot: int) -> None:
         """Drop what is left of a slot, including the current task."""
-        if not self._awake(partial(self.end_slot, round, slot)):
+        if not self.awake(partial(self.end_slot, round, slot)):
             return
         self._stopped[slot] = round
         if round == self.round and self.task is not None and stopped_as(self.task.slot) == slot:
@@ -114,6 +115,11 @@ class VirtualWorker(LaneWorker):
         at = self.at_row
         self._halt()
         return at
+
+    @property
+    def reachable(self) -> bool:
+        """Whether others can read what it holds."""
+        return self.alive and not self.cut and not self.hung
 
     @property
     def at_row(self) -> tuple[int, int, int] | None:
@@ -143,28 +149,29 @@ class VirtualWorker(LaneWorker):
 
     def _computed(self, turn: int) -> None:
         """Compute the current task, whose time is over, and send it."""
-        if not self._awake(partial(self._computed, turn)) or turn != self._turn or self.task is None:
+        if not self.awake(partial(self._computed, turn)) or turn != self._turn or self.task is None:
             return
         found = self.compute(self.task)
         if found is None:
             self.task = None
             self._next()
             return
-        took = self._cluster.sending_s(found[1])
+        took = self._cluster.sending_s(found[1], stays=self.stays(self.task.slot, found[0]))
         if took:
             self._cluster.at(self._drawn.spend(took), partial(self._leave, turn, *found))
         else:
             self._leave(turn, *found)
 
     def _leave(self, turn: int, form: bytes, segments: list[NumberArray]) -> None:
-        if self._awake(partial(self._leave, turn, form, segments)) and turn == self._turn and self.task is not None:
+        if self.awake(partial(self._leave, turn, form, segments)) and turn == self._turn and self.task is not None:
             task, self.task = self.task, None
             self.send(task.slot, task.row, self.seconds, form, segments)
             self._next()
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send the message of a row."""
-        self._cluster.send(self, slot, row, seconds, form, segments)
+        message = Message(self.number, self.round, slot, row, seconds, form, segments)
+        self._cluster.send(self, message, stays=self.stays(slot, form))
 
     def complain(self, cause: Cause) -> None:
         """Tell the master that a task raised."""

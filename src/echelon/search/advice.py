@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray
+from echelon.can import PLAIN
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.endings import WAITING
 from echelon.errors import ArgumentError
@@ -20,6 +22,7 @@ from echelon.search.overlapping import MATTERS, overlapping
 from echelon.search.rehearsal import Rehearsal
 from echelon.search.strategies import BASELINE, STRATEGIES
 from echelon.search.strategy import Strategy
+from echelon.simulation.rounds import can
 from echelon.theory import exact, exact_law
 
 STAGES = (Stage(rounds=400, go_on=14), Stage(rounds=2000, go_on=6), Stage(rounds=12_000))
@@ -32,11 +35,15 @@ WORKS = (*STRATEGIES, "product")
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Strategies by their expected delay, best first, and a sentence that says why."""
+    """Strategies by their expected delay, best first, and a sentence that says why.
+
+    refused: strategies that could not be tried under these costs, and why; they run in virtual time.
+    """
 
     work: str
     ranked: tuple[Outcome, ...]
     why: str
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def best(self) -> Outcome:
@@ -72,8 +79,10 @@ def advise(
         a chain of matrix products, each of which takes one worker `critical` parts' time.
     bytes_per_message: how large a result is (of products: a whole one, of which messages are blocks). It takes that
         over the profile's bandwidth to send one, times its `combining` to add one to another: a worker does so for each
-        part that a row combines, the master for each message that it decodes from.
-    bytes_of_state: what every worker is sent at the beginning of a round, over the bandwidth.
+        part that a row combines, the master for each message that it decodes from. Where the profile has a `port`,
+        messages wait for one another there; where its `plane` is "responders", those of a gradient from 256 kB on stay
+        with their workers and are added up there (`echelon.ports`).
+    bytes_of_state: what every worker is sent at the beginning of a round, over the bandwidth, and through the port.
     bytes_per_part: how large the data of a part is. From it follows how long it takes until the data is in place, a
         figure of its own (`Outcome.loading`): it is paid once. Products have none: their data comes with each.
     delay_rounds: of products: how many rounds one may take after its first.
@@ -107,22 +116,30 @@ def advise(
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(profile.workers))
     if any(np.isinf(law.std) and np.isinf(law.mean) for law in chosen):
         raise ArgumentError("laws: a worker whose tasks have no finite mean can't be advised on")
+    refused: tuple[tuple[str, str], ...] = ()
     if work == "product":
         outcomes = chains(profile, chosen, sizes, delay_rounds, waiting, seed)
         best = _simplest([(one.strategy, one.iteration, i) for i, one in enumerate(outcomes)])
         ranked = [outcomes.pop(best), *outcomes]
     else:
-        ranked = _ranked(profile, work, sizes, chosen, seed)
+        ranked, refused = _ranked(profile, work, sizes, chosen, seed)
         ranked = _merged(ranked, overlapping(profile, chosen, ranked, seed))
-    return Advice(work, tuple(ranked), _why(ranked))
+    return Advice(work, tuple(ranked), _why(ranked), refused)
 
 
-def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], seed: int) -> list[Outcome]:
-    """Return all strategies, best first; hopeless ones are left behind after few rounds."""
+def _ranked(
+    profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], seed: int
+) -> tuple[list[Outcome], tuple[tuple[str, str], ...]]:
+    """Return all strategies, best first, and those that can't be tried; hopeless ones are left behind early."""
     coordinates = round(sizes.message / 8) or COORDINATES
-    strategies = list(STRATEGIES[work](profile, laws, coordinates))
-    handled = [handling(strategy, profile.workload.critical) for strategy in strategies]
-    tried = [one.rehearsed(profile.costs, sizes) for one in handled]
+    known = list(STRATEGIES[work](profile, laws, coordinates))
+    every = [handling(strategy, profile.workload.critical) for strategy in known]
+    rehearsed = [one.rehearsed(profile.costs, sizes, added=work == "gradient") for one in every]
+    answers = [can(one.plan, laws, one.rules) for one in rehearsed]
+    refused = tuple((one.name, answer.why_not) for one, answer in zip(known, answers, strict=True) if not answer)
+    strategies, handled, tried = (
+        list(compress(known, answers)), list(compress(every, answers)), list(compress(rehearsed, answers)),
+    )  # fmt: skip
     base = next(i for i, strategy in enumerate(strategies) if strategy.name == BASELINE)
     latest: list[FloatArray] = []  # of the baseline, on the draws of the last stage
 
@@ -155,7 +172,7 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
     moments = {i: sampled(seen) for i, seen in times.items()}
     gains = {i: 1 - moments[i].mean / float(against[i].mean()) for i in times}
     for i in finalists:
-        if not tried[i].beside and exact.can(tried[i].plan, laws):
+        if not tried[i].beside and tried[i].rules == PLAIN and exact.can(tried[i].plan, laws):
             law = exact_law(tried[i].plan, laws, profile.speeds.link)
             moments[i] = Moments.of_law(law, tried[i].more)
     if moments[base].method == "exact":
@@ -178,12 +195,13 @@ def _ranked(profile: Profile, work: str, sizes: Sizes, laws: Sequence[Delay], se
             loading=handled[i].loading(profile.costs, sizes),
             method=of.method,
             delay_method=delays[i].method,
+            plane="master" if tried[i].adding is None else "responders",
         )
         for i, of in moments.items()
     }
     # beside simulated streams, what the formula says of the others is a guess: they come after
     order = sorted(outcomes, key=lambda i: (guess and i not in samplers, outcomes[i].delay, outcomes[i].iteration))
-    return [outcomes[best], *(outcomes[i] for i in order if i != best)]
+    return [outcomes[best], *(outcomes[i] for i in order if i != best)], refused
 
 
 _PLAIN = ("uncoded", "pull", "copies", "coded")  # families, simplest first

@@ -9,7 +9,9 @@ from numpy.random import Generator
 
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, Trace
+from echelon.errors import CannotEvaluate
 from echelon.job_delay import by_formula
+from echelon.ports import state_s
 from echelon.profile import Costs, Profile
 from echelon.schemes import Sequential, uncoded_products
 from echelon.search.chain_schemes import THIN, chain_schemes
@@ -42,6 +44,11 @@ def chains(
     and IDIP end, a name of `endings.WAITING`.
     """
     load, links, costs = float(profile.workload.critical), profile.speeds.link, profile.costs
+    if sizes.message and costs.port != float("inf"):
+        raise CannotEvaluate(
+            "profile: can't be advised on: products whose messages wait at the master's port are not simulated; leave "
+            "out bytes_per_message, or run the schemes in virtual time"
+        )
 
     def score(some: Sequence[tuple[str, Sequential]], stage: Stage, seed: int) -> Iterator[FloatArray]:
         for _, scheme in some:
@@ -71,7 +78,7 @@ def chains(
 def _beside(scheme: Sequential, costs: Costs, sizes: Sizes) -> float:
     """Return what a product takes beside tasks and their messages: the round, the state, and decoding."""
     blocks = 1.0 if scheme == uncoded_products(scheme.workers) else 1 + MANY * scheme.threshold
-    return costs.round + sizes.state / costs.bandwidth + blocks * sizes.message * costs.combining
+    return costs.round + state_s(costs, sizes.state, scheme.workers) + blocks * sizes.message * costs.combining
 
 
 def _itself(scheme: Sequential) -> Sequential:

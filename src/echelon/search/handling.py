@@ -12,6 +12,7 @@ from echelon.profile import Costs
 from echelon.schemes import BlockPlan, CodedPlan
 from echelon.search.rehearsal import Rehearsed
 from echelon.search.strategy import Strategy
+from echelon.simulation.beside import beside
 
 MANY = 0.25  # cost of each sum, where many are made of the same messages (they stay in the cache), over that of one
 GATHERED = 2.0  # the same for putting each message where many sums can be made of it, and for taking out the sums
@@ -44,20 +45,23 @@ class Handling:
     held: float
     encoded: float = 0.0
 
-    def rehearsed(self, costs: Costs, sizes: Sizes) -> Rehearsed:
-        """Return the plan with what it takes beside computing."""
-        beside: tuple[FloatArray, ...] = ()
-        if costs.message or (sizes.message and (costs.combining or np.isfinite(costs.bandwidth))):
-            beside = tuple(self._seconds((*lane, *self.plan.pooled), costs, sizes) for lane in self.plan.lanes)
+    def rehearsed(self, costs: Costs, sizes: Sizes, *, added: bool = False) -> Rehearsed:
+        """Return the plan with what it takes beside computing; added: whether its rows are only ever added up."""
+        combining: tuple[FloatArray, ...] = ()
+        if sizes.message and costs.combining:
+            combining = tuple(self._combining((*lane, *self.plan.pooled), costs, sizes) for lane in self.plan.lanes)
+        found = beside(
+            self.plan, costs, message=self.sent * sizes.message, state=sizes.state, added=added, tasks=combining
+        )
         # all workers wait for the state at first, which puts off everything by as much
-        more = costs.round + sizes.state / costs.bandwidth + self.decoded * sizes.message * costs.combining
-        return Rehearsed(self.plan, beside, more)
+        decoding = 0.0 if found.adding is not None else self.decoded * sizes.message * costs.combining
+        return Rehearsed(self.plan, found.tasks, found.more + decoding, found.port, found.adding)
 
-    def _seconds(self, tasks: Sequence[Task], costs: Costs, sizes: Sizes) -> FloatArray:
-        """Return what each task takes beside computing: a message, its bytes over the link, and adding them up."""
+    def _combining(self, tasks: Sequence[Task], costs: Costs, sizes: Sizes) -> FloatArray:
+        """Return what each worker takes to add up the results that a row combines."""
         sent = np.array([self.sent[task.slot] for task in tasks]) * sizes.message
         combined = np.array([self.combined[task.slot][task.row] for task in tasks])
-        return costs.message + sent / costs.bandwidth + combined * sent * costs.combining
+        return combined * sent * costs.combining
 
     def loading(self, costs: Costs, sizes: Sizes) -> float:
         """Return the seconds until the data is in place: it is encoded first, and travels then."""

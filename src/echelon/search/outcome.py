@@ -25,6 +25,7 @@ class Outcome:
         sampled.
     loading: seconds until the data is where it is needed, paid once: what the worker with the most must hold over the
         bandwidth, and encoding it; 0 unless the size of a part is known.
+    plane: who adds up rows, "master" or "responders", the workers that sent them.
     """
 
     strategy: Strategy
@@ -35,6 +36,7 @@ class Outcome:
     loading: float = 0.0
     method: str = "sampled"
     delay_method: str = "approximate"
+    plane: str = "master"
 
     @property
     def name(self) -> str:

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.arrays import FloatArray
+from echelon.can import Rules
 from echelon.delays import Delay
 from echelon.delays.base import draws, parts_of
 from echelon.plan import Plan
 from echelon.seeds import place_generator
 from echelon.simulation import RoundSampler
+from echelon.simulation.beside import Adding
 
 HISTORIES = 40  # independent of one another; they share the rounds among them
 _HELD = 1 << 23  # numbers held at once
@@ -24,11 +26,20 @@ class Rehearsed:
 
     beside: seconds that each task takes besides, one array per lane, in which those of the pool follow the lane's own.
     more: seconds that a round takes besides.
+    port: seconds that each message takes at the master's port, as for `beside`.
+    adding: what adding up takes where rows stay with their workers.
     """
 
     plan: Plan
     beside: tuple[FloatArray, ...] = ()
     more: float = 0.0
+    port: tuple[FloatArray, ...] = ()
+    adding: Adding | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """How its rounds are run."""
+        return Rules(port=bool(self.port), stay=self.adding is not None)
 
     @property
     def most(self) -> int:
@@ -38,7 +49,9 @@ class Rehearsed:
 
     def sampler(self, laws: Sequence[Delay], links: FloatArray) -> RoundSampler:
         """Return what draws rounds of it."""
-        return RoundSampler(self.plan, laws, links, beside=self.beside or 0.0, more=self.more)
+        return RoundSampler(
+            self.plan, laws, links, beside=self.beside or 0.0, more=self.more, port=self.port, adding=self.adding
+        )
 
 
 @dataclass(frozen=True)

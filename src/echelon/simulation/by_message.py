@@ -12,7 +12,7 @@ from echelon.can import Can, Rules
 from echelon.delays import Delay
 from echelon.master.collection import Collection
 from echelon.plan import Plan
-from echelon.simulation.slots import Slots
+from echelon.simulation.slots import Slots, goes_on
 
 
 class ByMessage(Slots):
@@ -27,7 +27,13 @@ class ByMessage(Slots):
             return Can("an ending decides what is left undone, so there is nothing left to wait for")
         if rules.lend or rules.overlap:
             return Can("which workers are lent, or work ahead, is decided during the round")
-        return Can("which worker takes what from a pool is decided during the round" if plan.pool is not None else "")
+        if plan.pool is not None:
+            return Can("which worker takes what from a pool is decided during the round")
+        if rules.stay:
+            return Can("which of the rows that stay are chosen and added up is not known beforehand")
+        if rules.port and not goes_on(plan):
+            return Can("which messages come to the master's port depends on when slots are stopped")
+        return Can()
 
     def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return when each round is over, shape (rounds,), and when each slot is recovered, shape (slots, rounds)."""

@@ -27,8 +27,10 @@ class OneSlot:
             return Can("which workers are lent, or work ahead, is decided during the round")
         if plan.pool is not None:
             return Can("which worker takes what from a pool is decided during the round")
+        if rules.port:
+            return Can("when a message has passed the master's port depends on all that came before it")
         if not rules.purge:
-            return Can()
+            return Can("rows that stay are added up when there are enough" if rules.stay else "")
         if not plan.counts_suffice:
             return Can("there is more than one slot, or some rows are in two lanes or enough alone")
         return Can("" if plan.slots[0].counting or not plan.codes else "fewer rows than the threshold may be enough")

@@ -37,6 +37,10 @@ class Pulled:
             return Can("who is lent, or works ahead, is not followed beside a pool")
         if len(plan.slots) > 1 or plan.slots[0].alone:
             return Can("with a pool there must be one slot, with no row that is enough alone")
+        if rules.port:
+            return Can("the master's port decides when a worker is given the next task")
+        if rules.stay and len({task.row for lane in (*plan.lanes, plan.pooled) for task in lane}) < _tasks(plan):
+            return Can("which of the copies that stay is chosen and added up is not known beforehand")
         if plan.codes and not plan.slots[0].counting:
             return Can("fewer rows than the threshold may be enough")
         fresh, last = _fresh(plan)
@@ -105,6 +109,10 @@ class Pulled:
             run = _Run(self._plan, self._links, self._beside, times)
             self._last = times, run, run.recovered(self._fresh, self._again)
         return self._last[1:]
+
+
+def _tasks(plan: Plan) -> int:
+    return plan.tasks + len(plan.pooled)
 
 
 def _fresh(plan: Plan) -> tuple[list[bool], int]:

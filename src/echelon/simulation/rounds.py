@@ -18,6 +18,8 @@ from echelon.can import PLAIN, Can, Rules
 from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
+from echelon.ports import through_port
+from echelon.simulation.beside import Adding
 from echelon.simulation.by_message import ByMessage
 from echelon.simulation.one_slot import OneSlot
 from echelon.simulation.pulled import Pulled
@@ -75,22 +77,23 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class Rounds:
-    """What happened in a batch of rounds: when each was `over`, after the workers began, shape (seeds, rounds)."""
+    """What happened in a batch of rounds: when each had enough, after the workers began, shape (seeds, rounds)."""
 
     over: FloatArray
-    _more: float
+    _more: float | FloatArray
     _kernel: Kernel
+    _sent: FloatArray
     _arrivals: FloatArray
     _recovered: FloatArray
 
     @property
     def times(self) -> FloatArray:
-        """Duration of each round, shape (seeds, rounds)."""
-        return self.over + self._more if self._more else self.over
+        """Duration of each round, until its rows are added up where they stay, shape (seeds, rounds)."""
+        return self.over + self._more if np.any(self._more) else self.over
 
     @cached_property
     def _seen(self) -> tuple[FloatArray, IntArray]:
-        busy, done = self._kernel.seen(self._arrivals, self.over.ravel())
+        busy, done = self._kernel.seen(self._sent, self.over.ravel())
         return busy.reshape(*self.over.shape, -1), done.reshape(*self.over.shape, -1)
 
     @property
@@ -141,6 +144,8 @@ class RoundSampler:
     beside: seconds that each task takes beyond computing: a number for all, or one array per lane, in which tasks of
         the pool follow the lane's own.
     more: seconds that each round takes on top.
+    port: seconds that each message takes at the master's port, as for `beside`; none where it takes nothing.
+    adding: what adding up takes where rows stay with their workers (`Beside.adding`).
 
     >>> from echelon.delays import Deterministic
     >>> from echelon.schemes import any_k
@@ -159,13 +164,17 @@ class RoundSampler:
         purge: bool = True,
         beside: float | Sequence[FloatArray] = 0.0,
         more: float = 0.0,
+        port: Sequence[FloatArray] = (),
+        adding: Adding | None = None,
     ) -> None:
         workers = len(plan.lanes)
         self.plan = plan
         self.laws = per_worker(laws, workers)
         self.links = checked_links(links, workers)
         self._active = [p for p in range(workers) if plan.lanes[p] or plan.pool is not None]
-        rules = Rules(purge=purge)
+        rules = Rules(purge=purge, port=len(port) > 0, stay=adding is not None)
+        self._port = np.concatenate(list(port)) if len(port) else None
+        self._adding = adding
         kernel, answer = _choice(plan, self.laws, rules)
         if kernel is None:
             raise CannotEvaluate(f"plan: can't be simulated: {answer.why_not}; run it in virtual time")
@@ -207,5 +216,9 @@ class RoundSampler:
                         times += self._beside[p]
                     self._kernel.arrive(p, times.reshape(seeds * rounds, -1), arrivals)
                 after.append(memory)
-        ends, recovered = self._kernel.over(arrivals)
-        return Rounds(ends.reshape(seeds, rounds), self._more, self._kernel, arrivals, recovered), after
+        passed = arrivals if self._port is None else through_port(arrivals, self._port)
+        ends, recovered = self._kernel.over(passed)
+        more: float | FloatArray = self._more
+        if self._adding is not None:
+            more = more + self._adding(self._kernel.seen(arrivals, ends)[1]).reshape(seeds, rounds)
+        return Rounds(ends.reshape(seeds, rounds), more, self._kernel, arrivals, passed, recovered), after

@@ -14,6 +14,7 @@ from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
 from echelon.profile import Profile
 from echelon.seeds import generators
+from echelon.simulation.beside import beside
 from echelon.simulation.overlapped import Overlapped
 from echelon.simulation.rounds import RoundSampler
 from echelon.theory import TabulatedCdf
@@ -87,11 +88,14 @@ def simulate_jobs(
     warmup: int = 0,
     laws: Delay | Sequence[Delay] | None = None,
     overlap: bool = False,
+    bytes_per_message: float = 0.0,
+    bytes_of_state: float = 0.0,
     progress: Progress | None = None,
 ) -> SimulatedJobs:
     """Return what a stream of jobs sees when every iteration of every job runs `plan` on these workers.
 
-    Every task is sampled, and the costs of messages and rounds (`Profile.costs`) are added. Each seed starts with
+    Every task is sampled, and the costs of messages and rounds (`Profile.costs`) are added: with the sizes of messages
+    and state, of rows that are added up, also those of links, port and plane. Each seed starts with
     an empty queue; the first `warmup` jobs of each are run but not counted. `laws` replace what the profile says
     about tasks. With `overlap`, workers for whom a round has nothing more begin the next job, if one waits: for plans
     of one slot, whose rows are all different, cost the same and are handed out one by one where there is a pool.
@@ -103,11 +107,20 @@ def simulate_jobs(
     checks.flag("overlap", overlap)
     if progress is not None:
         checks.function("progress", progress)
-    costs = profile.costs
-    sampler = RoundSampler(plan, laws, profile.speeds.link, purge=purge, beside=costs.message, more=costs.round)
+    cost = beside(
+        plan,
+        profile.costs,
+        message=checks.number("bytes_per_message", bytes_per_message, least=0),
+        state=checks.number("bytes_of_state", bytes_of_state, least=0),
+        added=True,
+    )
+    sampler = RoundSampler(
+        plan, laws, profile.speeds.link, purge=purge, beside=cost.tasks or 0.0, more=cost.more, port=cost.port,
+        adding=cost.adding,
+    )  # fmt: skip
     if overlap and not purge:
         raise ArgumentError("overlap: not allowed without a purge; no worker is idle before all is done")
-    if overlap and (costs.message or costs.round):
+    if overlap and (cost.tasks or cost.more or cost.port or cost.adding is not None):
         raise CannotEvaluate("overlap: can't be simulated where messages or rounds cost time; run it in virtual time")
     if not overlap:
         return simulate_sampled(sampler, profile, jobs=jobs, seeds=seeds, seed=seed, warmup=warmup, progress=progress)

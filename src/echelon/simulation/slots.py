@@ -35,6 +35,10 @@ class Slots:
             return Can("it ends by a rule of its own, not when every slot is recovered")
         if rules.lend or rules.overlap:
             return Can("which workers are lent, or work ahead, is decided during the round")
+        if rules.stay:
+            return Can("which of the rows that stay are chosen and added up is not known beforehand")
+        if rules.port and not goes_on(plan):
+            return Can("which messages come to the master's port depends on when slots are stopped")
         return Can()
 
     def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None:
@@ -157,6 +161,12 @@ class Slots:
             done[:, p] = _count(lane <= ends)
             busy[:, p] = np.maximum(np.minimum(lane[-1], ends) - self._links[p], 0.0)
         return busy, done
+
+
+def goes_on(plan: Plan) -> bool:
+    """Return whether all lanes go on as they were planned until the round ends: no slot is stopped before."""
+    several = [slots for lane in plan.lanes if len(slots := {task.slot for task in lane}) > 1]
+    return len(plan.slots) == 1 or len(set().union(*several)) == len(plan.slots)
 
 
 def _places(tasks: list[int]) -> slice | list[int]:

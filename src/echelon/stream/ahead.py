@@ -5,7 +5,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from echelon import trees
 from echelon.clusters import AheadRequest, AheadState, Cluster, Message, Work, new_key
 from echelon.clusters.faults import MasterKilled
 from echelon.clusters.narrow import is_narrow, widened
@@ -17,13 +16,10 @@ log = logging.getLogger("echelon.stream")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was begun of a job: its first request, the messages that came and their bytes, and whether workers had to
-    load its work for that.
-    """
+    """What was begun of a job: its first request, the messages that came, and whether workers had to load its work."""
 
     request: Any
     messages: dict[tuple[int, int], Message]
-    nbytes: int
     loading: bool
 
 
@@ -44,7 +40,6 @@ class Ahead:
         self._request: Any = None
         self._key = 0  # of the loaded request
         self._forms: dict[int, bytes] = {}
-        self._nbytes = 0
         self._loaded = self._loading = self._failed = False
 
     def adopt(self, running: Running, served: Running) -> bool:
@@ -100,7 +95,6 @@ class Ahead:
         if message.form != form or (slot, message.row) in self.messages:
             self._cluster.release(message)
             return message.form == form
-        self._nbytes += trees.layout(message.form).nbytes
         self.messages[slot, message.row] = widely(self._cluster, message)
         return True
 
@@ -108,7 +102,7 @@ class Ahead:
         """Hand over what there is of a job whose turn has come; None if it was not begun."""
         if self.running is not running or self._failed:
             return None
-        found = Taken(self._request, self.messages, self._nbytes, self._loading)
+        found = Taken(self._request, self.messages, self._loading)
         self.messages = {}
         self.drop()
         return found

@@ -330,8 +330,8 @@ class Driver:
             self._messages = taken.messages
         if self._messages:
             seen.end, seen.came = start, len(self._messages)
-            seen.nbytes = 0 if taken is None else taken.nbytes
-            seen.received = 0 if taken is None else seen.came
+            seen.received = seen.came
+            seen.nbytes = sum(trees.layout(message.form).nbytes for message in self._messages.values())
             self._forms = {slot if job.by_slot else 0: message.form for (slot, _), message in self._messages.items()}
         self._seen, self._served, self._owner = seen, running, running
         self._liveness.opened(running, seen)

@@ -68,7 +68,7 @@ class RoundSeen:
     messages: what came of it while it was open.
     recovered: when each slot had enough.
     given: what each worker got to do, in a plan with a pool, or of which some was done before.
-    came: messages that came while another job was served, before the start.
+    came: messages that were there before the start: of a job begun ahead, or of a round that is done again.
     repeated: whether rows were given out again because they were late.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
     error_estimate: the largest error that decoding may have brought into it, once its job has taken its step.
