@@ -1,0 +1,158 @@
+"""Rows in Ray's object store, cut into slices, and the adding up of one slice: what both ends of a Ray cluster know.
+
+A slice holds its share of every segment. It is one object, too large for Ray to carry it through the driver.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon import trees
+from echelon.arrays import FloatArray, NumberArray
+from echelon.clusters.narrow import widened
+from echelon.clusters.parallel import extreme
+from echelon.codes import combine
+
+log = logging.getLogger("echelon.clusters")
+
+READ_S = 60.0  # that an adder waits for slices of other nodes: by then they were given to others
+_LEAST = 1 << 18  # bytes of a slice; Ray sends what is below 100 kB to the driver
+_MOST = 16  # slices of a row: each is an object, which costs the driver some time
+_LOOK_S = 1.0  # for one slice that can be read, after one that can't
+
+Pieces = list[NumberArray]  # a slice: a piece of each segment
+
+
+class Asked(NamedTuple):
+    """A slice to be added up.
+
+    number, sum, at: of what the driver asked for, of the sum in it, and of the slice.
+    weights: of the rows, shape (rows,).
+    told: whether the largest number of each row is known.
+    """
+
+    number: int
+    sum: int
+    at: int
+    weights: NumberArray
+    told: bool
+
+
+class Summed(NamedTuple):
+    """A slice that was added up, or the rows whose slices can't be read.
+
+    pieces: its sum, by segment.
+    largest: the largest number in them, by segment; not finite where one is not.
+    sizes: the largest number of each row, shape (segments, rows), where it was not known.
+    """
+
+    number: int
+    sum: int
+    at: int
+    pieces: Pieces
+    largest: tuple[float, ...] = ()
+    sizes: FloatArray | None = None
+    unread: tuple[int, ...] = ()
+
+
+class Held:
+    """What a message that lies elsewhere holds: references to its slices, until it is released."""
+
+    def __init__(self, references: list[Any]) -> None:
+        self.references: list[Any] | None = references
+
+    def release(self) -> None:
+        """Let the object store have its memory back; from any thread."""
+        self.references = None
+
+
+def slices(form: bytes, places: int) -> int:
+    """Return how many slices a row is cut into, in a cluster of so many places.
+
+    >>> slices(b'["d",1000000]', 4), slices(b'["d",40000]', 4)
+    (4, 1)
+    """
+    return max(1, min(places, _MOST, trees.layout(form).nbytes // _LEAST))
+
+
+def cut(count: int, slices: int, index: int) -> slice:
+    """Return where a slice lies in a segment of so many numbers.
+
+    >>> cut(10, 3, 0), cut(10, 3, 2)
+    (slice(0, 3, None), slice(6, 10, None))
+    """
+    return slice(count * index // slices, count * (index + 1) // slices)
+
+
+def add_up(asked: Asked, rows: Sequence[Pieces]) -> Summed:
+    """Return the weighted sum of a slice of some rows, of which those in bfloat16 are widened."""
+    sums, most = list[NumberArray](), list[float]()
+    sizes = None if asked.told else np.zeros((len(rows[0]), len(rows)))
+    for i in range(len(rows[0])):
+        pieces = [row[i] for row in rows]
+        if pieces[0].dtype.char == "H":
+            pieces = widened(pieces)
+        sums.append(combine(asked.weights[None], pieces, sizes=None if sizes is None else sizes[i])[0])
+        most.append(extreme(sums[-1]))
+    return Summed(asked.number, asked.sum, asked.at, sums, tuple(most), sizes)
+
+
+def read(references: Sequence[Any], timeout_s: float) -> tuple[list[Pieces], tuple[int, ...]]:
+    """Return the slices of some rows, or which of them can't be read: lost with their node, or not here in time."""
+    import ray  # here, so that the cluster reports a missing Ray
+    from ray.exceptions import GetTimeoutError, RayError
+
+    try:
+        return ray.get(list(references), timeout=timeout_s), ()
+    except GetTimeoutError:
+        here = ray.wait(list(references), num_returns=len(references), timeout=0)[0]
+        return [], tuple(i for i, reference in enumerate(references) if reference not in here)
+    except RayError:
+        pass
+    lost = []
+    for i, reference in enumerate(references):
+        try:
+            ray.get(reference, timeout=_LOOK_S)
+        except GetTimeoutError:
+            pass
+        except RayError:
+            lost.append(i)
+    return [], tuple(lost)
+
+
+def answer(asked: Asked, references: Sequence[Any], timeout_s: float) -> Summed | None:
+    """Return a slice added up, or what can't be read; None where it could be by now."""
+    rows, unread = read(references, timeout_s)
+    if rows:
+        return add_up(asked, rows)
+    return Summed(asked.number, asked.sum, asked.at, [], unread=unread) if unread else None
+
+
+class Adder:
+    """Adds up slices in a thread of a worker, also while it computes a part; `send` takes the sums."""
+
+    def __init__(self, send: Callable[[Summed], None]) -> None:
+        self._send = send
+        self._asked: SimpleQueue[tuple[Asked, list[Any]]] = SimpleQueue()
+        Thread(target=self._serve, name="echelon-adder", daemon=True).start()
+
+    def ask(self, asked: Asked, references: list[Any]) -> None:
+        """Take in a slice to be added up, in its turn."""
+        self._asked.put((asked, references))
+
+    def _serve(self) -> None:
+        while True:
+            self._answer(*self._asked.get())
+
+    def _answer(self, asked: Asked, references: list[Any]) -> None:
+        try:
+            found = answer(asked, references, READ_S)
+        except Exception:  # out of memory, say: the driver gives the slice to somebody else in time
+            log.exception("slice %d can't be added up here", asked.at)
+            return
+        if found is not None:
+            self._send(found)
