@@ -5,7 +5,6 @@ A slice holds its share of every segment. It is one object, too large for Ray to
 
 import logging
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -19,10 +18,10 @@ from echelon.codes import combine
 
 log = logging.getLogger("echelon.clusters")
 
-READ_S = 60.0  # that an adder waits for slices of other nodes: by then they were given to others
+_WAIT_S, _READ_S = 1.0, 60.0  # that a worker waits for slices of other nodes, at first and at most
 _LEAST = 1 << 18  # bytes of a slice; Ray sends what is below 100 kB to the driver
 _MOST = 16  # slices of a row: each is an object, which costs the driver some time
-_LOOK_S = 1.0  # for one slice that can be read, after one that can't
+_LOOK_S = 10.0  # for what is said to be here
 
 Pieces = list[NumberArray]  # a slice: a piece of each segment
 
@@ -101,58 +100,65 @@ def add_up(asked: Asked, rows: Sequence[Pieces]) -> Summed:
     return Summed(asked.number, asked.sum, asked.at, sums, tuple(most), sizes)
 
 
-def read(references: Sequence[Any], timeout_s: float) -> tuple[list[Pieces], tuple[int, ...]]:
-    """Return the slices of some rows, or which of them can't be read: lost with their node, or not here in time."""
-    import ray  # here, so that the cluster reports a missing Ray
-    from ray.exceptions import GetTimeoutError, RayError
+class Found(NamedTuple):
+    """Slices of some rows; or, where not all are here, which are lost with their node, and which are not here yet."""
 
+    rows: list[Pieces]
+    lost: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+
+
+def read(references: list[Any], timeout_s: float) -> Found:
+    """Return the slices of some rows, after waiting for those of other nodes."""
+    import ray  # here, so that the cluster reports a missing Ray
+    from ray.exceptions import RayError
+
+    # by `wait`, since `get` keeps all other threads from the object store while it waits
+    late = ray.wait(references, num_returns=len(references), timeout=timeout_s)[1]
+    if late:
+        return Found([], late=tuple(i for i, reference in enumerate(references) if reference in late))
     try:
-        return ray.get(list(references), timeout=timeout_s), ()
-    except GetTimeoutError:
-        here = ray.wait(list(references), num_returns=len(references), timeout=0)[0]
-        return [], tuple(i for i, reference in enumerate(references) if reference not in here)
+        return Found(ray.get(references, timeout=_LOOK_S))
     except RayError:
         pass
     lost = []
     for i, reference in enumerate(references):
         try:
             ray.get(reference, timeout=_LOOK_S)
-        except GetTimeoutError:
-            pass
         except RayError:
             lost.append(i)
-    return [], tuple(lost)
+    return Found([], tuple(lost))
 
 
-def answer(asked: Asked, references: Sequence[Any], timeout_s: float) -> Summed | None:
-    """Return a slice added up, or what can't be read; None where it could be by now."""
-    rows, unread = read(references, timeout_s)
-    if rows:
-        return add_up(asked, rows)
-    return Summed(asked.number, asked.sum, asked.at, [], unread=unread) if unread else None
+def answer(asked: Asked, found: Found) -> Summed:
+    """Return a slice added up, or which rows can't be read."""
+    if found.rows:
+        return add_up(asked, found.rows)
+    return Summed(asked.number, asked.sum, asked.at, [], unread=found.lost or found.late)
 
 
 class Adder:
-    """Adds up slices in a thread of a worker, also while it computes a part; `send` takes the sums."""
+    """Adds up slices, each in a thread of its own: none waits for one that can't be read, nor for a part.
+
+    send: takes the sums.
+    """
 
     def __init__(self, send: Callable[[Summed], None]) -> None:
-        self._send = send
-        self._asked: SimpleQueue[tuple[Asked, list[Any]]] = SimpleQueue()
-        Thread(target=self._serve, name="echelon-adder", daemon=True).start()
+        self._send, self._newest = send, 0
 
     def ask(self, asked: Asked, references: list[Any]) -> None:
-        """Take in a slice to be added up, in its turn."""
-        self._asked.put((asked, references))
-
-    def _serve(self) -> None:
-        while True:
-            self._answer(*self._asked.get())
+        """Have a slice added up."""
+        self._newest = asked.number
+        Thread(target=self._answer, args=(asked, references), name="echelon-adder", daemon=True).start()
 
     def _answer(self, asked: Asked, references: list[Any]) -> None:
+        """Add up a slice, unless it does not come while it is wanted; then the driver knows more than this worker."""
+        wait_s = _WAIT_S
         try:
-            found = answer(asked, references, READ_S)
+            while (found := read(references, wait_s)).late:
+                wait_s *= 2  # what has come so far may be lost with every try
+                if self._newest != asked.number or wait_s > _READ_S:
+                    return
+            self._send(answer(asked, found))
         except Exception:  # out of memory, say: the driver gives the slice to somebody else in time
             log.exception("slice %d can't be added up here", asked.at)
-            return
-        if found is not None:
-            self._send(found)

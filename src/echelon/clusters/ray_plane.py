@@ -17,14 +17,14 @@ from echelon.clusters.adding import Rooms, add_up
 from echelon.clusters.base import Added, Message, Report, Sum, Total, Unread
 from echelon.clusters.parallel import copy, extreme
 from echelon.clusters.ray_actor import RayActor
-from echelon.clusters.ray_adder import Asked, Pieces, Summed, answer, cut
+from echelon.clusters.ray_adder import Asked, Pieces, Summed, answer, cut, read
 from echelon.clusters.ray_worker import ADD
 from echelon.codes import combine
 
 _LEAST_S = 2.0  # that an adder has for a slice
 _TIMES = 20.0  # as many times what others took
 _FIRST = 1e-8  # seconds for a byte, until the first answer
-_ASKED = 3  # adders that are asked for a slice, one after another, before the driver adds it
+_PATIENCE = 2  # adders of a slice that may be late, one after another, before the driver adds it
 _HERE_S = 5.0  # that the driver waits for slices of other nodes
 _DRIVER = -1  # number of an adder that is no worker
 
@@ -107,11 +107,14 @@ class _Total:
 
 @dataclass(slots=True)
 class _Owed:
-    """A slice that nobody has added up yet: whom it was given to, the last of them when, and until when."""
+    """A slice that nobody has added up yet: whom it was given to, how many of them were late, and when the last got it
+    and must have answered.
+    """
 
     sum: int
     at: int
     given: list[int] = field(default_factory=list)
+    late: int = 0
     since: float = 0.0
     due: float = 0.0
 
@@ -165,6 +168,7 @@ class Plane:
         total = self._totals[summed.sum]
         if summed.unread:
             self._unread += [total.wanted.messages[total.far[i]] for i in summed.unread]
+            self._late.clear()  # they waited for those
             return
         del self._owed[summed.sum, summed.at]
         total.take(summed)
@@ -180,8 +184,10 @@ class Plane:
             return []
         living = {handle.number for handle in self._workers()}
         for owed in list(self._owed.values()):
-            if not self._unread and (owed.given[-1] not in living or now >= owed.due):
-                self._late.add(owed.given[-1])
+            last = owed.given[-1]
+            if not self._unread and (last not in living or now >= owed.due):
+                owed.late += last in living
+                self._late.add(last)
                 self._give(owed, now)
         self._late &= living
         report: Report
@@ -203,7 +209,7 @@ class Plane:
         total, owing = self._totals[owed.sum], Counter(other.given[-1] for other in self._owed.values() if other.given)
         asked = Asked(self._number, owed.sum, owed.at, total.weights, total.told)
         able = [handle for handle in self._workers() if handle.number not in owed.given]
-        if not able or len(owed.given) >= _ASKED:
+        if not able or owed.late >= _PATIENCE:
             self._here(owed, asked, now)
             return
 
@@ -213,7 +219,7 @@ class Plane:
 
         adder = min(able, key=worth)
         adder.tell(ADD, *asked, references=total.slices[owed.at])
-        limit = max(_LEAST_S, _TIMES * self._pace * total.slice_nbytes) * 2 ** len(owed.given)
+        limit = max(_LEAST_S, _TIMES * self._pace * total.slice_nbytes) * 2**owed.late
         owed.since, owed.due = now, now + limit * (1 + owing[adder.number])
         owed.given.append(adder.number)
 
@@ -221,6 +227,5 @@ class Plane:
         """Add up a slice in this process: no worker did."""
         owed.given.append(_DRIVER)
         owed.due = now
-        found = answer(asked, self._totals[owed.sum].slices[owed.at], _HERE_S)
-        if found is not None:
-            self.take(_DRIVER, found, now)
+        found = read(self._totals[owed.sum].slices[owed.at], _HERE_S)
+        self.take(_DRIVER, answer(asked, found), now)
