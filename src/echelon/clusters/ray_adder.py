@@ -5,13 +5,14 @@ A slice holds its share of every segment. It is one object, too large for Ray to
 
 import logging
 from collections.abc import Callable, Sequence
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from echelon import trees
 from echelon.arrays import FloatArray, NumberArray
+from echelon.clusters.adding import Rooms
 from echelon.clusters.narrow import widened
 from echelon.clusters.parallel import extreme
 from echelon.codes import combine
@@ -24,6 +25,7 @@ _MOST = 16  # slices of a row: each is an object, which costs the driver some ti
 _LOOK_S = 10.0  # for what is said to be here
 
 Pieces = list[NumberArray]  # a slice: a piece of each segment
+Room = Callable[[np.dtype[Any], int], NumberArray | None]  # gives memory for so many numbers, or None for any
 
 
 class Asked(NamedTuple):
@@ -87,15 +89,19 @@ def cut(count: int, slices: int, index: int) -> slice:
     return slice(count * index // slices, count * (index + 1) // slices)
 
 
-def add_up(asked: Asked, rows: Sequence[Pieces]) -> Summed:
-    """Return the weighted sum of a slice of some rows, of which those in bfloat16 are widened."""
+def add_up(asked: Asked, rows: Sequence[Pieces], room: Room) -> Summed:
+    """Return the weighted sum of a slice of some rows, in memory that `room` gives; bfloat16 is widened."""
     sums, most = list[NumberArray](), list[float]()
     sizes = None if asked.told else np.zeros((len(rows[0]), len(rows)))
     for i in range(len(rows[0])):
         pieces = [row[i] for row in rows]
         if pieces[0].dtype.char == "H":
             pieces = widened(pieces)
-        sums.append(combine(asked.weights[None], pieces, sizes=None if sizes is None else sizes[i])[0])
+        out = None if np.iscomplexobj(asked.weights) else room(pieces[0].dtype, len(pieces[0]))
+        found = combine(
+            asked.weights[None], pieces, None if out is None else out[None], sizes=None if sizes is None else sizes[i]
+        )
+        sums.append(found[0])
         most.append(extreme(sums[-1]))
     return Summed(asked.number, asked.sum, asked.at, sums, tuple(most), sizes)
 
@@ -130,10 +136,10 @@ def read(references: list[Any], timeout_s: float) -> Found:
     return Found([], tuple(lost))
 
 
-def answer(asked: Asked, found: Found) -> Summed:
+def answer(asked: Asked, found: Found, room: Room) -> Summed:
     """Return a slice added up, or which rows can't be read."""
     if found.rows:
-        return add_up(asked, found.rows)
+        return add_up(asked, found.rows, room)
     return Summed(asked.number, asked.sum, asked.at, [], unread=found.lost or found.late)
 
 
@@ -145,6 +151,11 @@ class Adder:
 
     def __init__(self, send: Callable[[Summed], None]) -> None:
         self._send, self._newest = send, 0
+        self._rooms, self._lock = Rooms(), Lock()
+
+    def _room(self, dtype: np.dtype[Any], count: int) -> NumberArray | None:
+        with self._lock:
+            return self._rooms.take(dtype, count)
 
     def ask(self, asked: Asked, references: list[Any]) -> None:
         """Have a slice added up."""
@@ -159,6 +170,6 @@ class Adder:
                 wait_s *= 2  # what has come so far may be lost with every try
                 if self._newest != asked.number or wait_s > _READ_S:
                     return
-            self._send(answer(asked, found))
+            self._send(answer(asked, found, self._room))
         except Exception:  # out of memory, say: the driver gives the slice to somebody else in time
             log.exception("slice %d can't be added up here", asked.at)

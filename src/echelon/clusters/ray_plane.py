@@ -228,4 +228,4 @@ class Plane:
         owed.given.append(_DRIVER)
         owed.due = now
         found = read(self._totals[owed.sum].slices[owed.at], _HERE_S)
-        self.take(_DRIVER, answer(asked, found), now)
+        self.take(_DRIVER, answer(asked, found, self._rooms.take), now)
