@@ -412,7 +412,6 @@ def test_what_passes_through_the_driver_does_not_grow_with_the_workers(counted, 
             found = stream.submit(_job(counted, kind, marks=marks)).result(LIMIT_S)
             np.testing.assert_allclose(found, _result(), rtol=1e-12)
             most = max(np.diff(marks))
-            print(workers, kind.__name__, most)
             if kind is ec.SumJob:
                 assert most <= 2.2 * total + 100_000
             else:
