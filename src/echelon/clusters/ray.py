@@ -1,8 +1,9 @@
 """Workers as actors of Ray, on this machine or on many: when one machine is not enough.
 
 An actor takes orders in calls without replies, and its messages come through one lasting streaming generator, which one
-thread per worker reads on the driver. Work and large states lie in Ray's object store, once. An actor that dies is
-replaced, at the same place and under a new number; what it occupies is reserved for its successor.
+thread per worker reads on the driver. Work and large states lie in Ray's object store, once; so do large rows that are
+only added up, in slices, which the actors add (see `ray_plane`). An actor that dies is replaced, at the same place and
+under a new number; what it occupies is reserved for its successor.
 """
 
 import contextlib
@@ -22,10 +23,12 @@ import numpy as np
 from echelon import checks, trees
 from echelon.clusters import blas_threads, frames, proc, ray_session, shipping
 from echelon.clusters.adding import Adding
-from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up
+from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Sum, Trouble, Up
 from echelon.clusters.pace import paces
 from echelon.clusters.places import Places
 from echelon.clusters.ray_actor import RayActor, actor_class
+from echelon.clusters.ray_adder import Held, Summed
+from echelon.clusters.ray_plane import Plane
 from echelon.clusters.ray_worker import LANE, LENGTH, LOAD, OVER, STOP, UNLOAD, Shipped, unship
 from echelon.errors import ClusterError
 from echelon.plan import Task, stopped_as
@@ -33,7 +36,7 @@ from echelon.profile import Profile
 
 try:
     import ray
-    from ray.exceptions import GetTimeoutError, RayError
+    from ray.exceptions import RayError
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 except ModuleNotFoundError as missing:
     raise ClusterError("cluster='ray' needs Ray: pip install 'echelon-compute[ray]'") from missing
@@ -42,7 +45,6 @@ log = logging.getLogger("echelon.clusters")
 
 _INLINE = 64 * 1024  # bytes of a state that goes with every lane; larger ones lie in the object store
 _ITEMS = 20_000  # items that a generator yields before another replaces it
-_LOOK_S = 1.0  # how often a reader looks whether it is still needed
 _GRACE_S = 10.0  # time for readers to end, all together
 
 
@@ -93,6 +95,7 @@ class RayCluster(RealTime, Adding):
         self._state: tuple[int, int, Shipped | None, list[Any]] = (0, 0, None, [])
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self._group: Any = None
+        self._plane = Plane(self._rooms, self._up)
         self._session = ray_session.Session(address, occupied)
         try:
             self._here = ray.get_runtime_context().get_node_id()
@@ -118,7 +121,8 @@ class RayCluster(RealTime, Adding):
             options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 self._group, placement_group_bundle_index=self._bundles[place]
             )
-        actor = self._actor.options(**options).remote(self._environment, [*filter(None, sys.path)], self._paces[place])
+        path = [*filter(None, sys.path)]
+        actor = self._actor.options(**options).remote(self._environment, path, self.workers, self._paces[place])
         handle = RayActor(self._places.next_number(), place, actor)
         self._handles[handle.number] = handle
         for key, reference in self._works.items():
@@ -130,24 +134,12 @@ class RayCluster(RealTime, Adding):
         """Pass on what a worker yields, until it is dead; in a thread of its own."""
         try:
             while not handle.gone:
-                self._read_items(handle, handle.actor.messages.remote(_ITEMS))
+                for item in handle.read(handle.actor.messages.remote(_ITEMS)):
+                    self._inbox.put((handle, item))
         except RayError as error:
             self._inbox.put((handle, _Gone(str(error).strip().split("\n")[0])))
         except Exception as error:
             self._inbox.put((handle, _Gone(f"its messages can't be read: {error!r}")))
-
-    def _read_items(self, handle: RayActor, items: Any) -> None:
-        while not handle.gone:
-            if not ray.wait([items], timeout=_LOOK_S, fetch_local=False)[0]:
-                continue
-            reference = next(items, None)
-            if reference is None:
-                return
-            while not handle.gone:
-                with contextlib.suppress(GetTimeoutError):
-                    self._inbox.put((handle, ray.get(reference, timeout=_LOOK_S)))
-                    break
-            del reference
 
     def _lose(self, handle: RayActor, reason: str) -> list[Report]:
         del self._handles[handle.number]
@@ -159,9 +151,12 @@ class RayCluster(RealTime, Adding):
         at = (handle.round, *handle.tasks[0]) if handle.tasks else None
         return [Down(handle.number, handle.place, reason, at)] if handle.up else []
 
+    def _up(self) -> list[RayActor]:
+        return [handle for handle in list(self._handles.values()) if handle.up]
+
     def pids(self) -> dict[int, int]:
         """Return the process of each worker that is up, by its number; on its own machine."""
-        return {handle.number: handle.pid for handle in list(self._handles.values()) if handle.up}
+        return {handle.number: handle.pid for handle in self._up()}
 
     def doing(self) -> list[Doing]:
         """Return the first row that each worker owes, since its message before; stopped if its process is, here."""
@@ -234,6 +229,7 @@ class RayCluster(RealTime, Adding):
         for handle in self._handles.values():
             if handle.tasks and handle.round <= round:
                 handle.tasks.clear()
+                handle.cut = handle.round
                 handle.tell(OVER, round)
 
     def stop(self, round: int, slot: int) -> None:
@@ -255,8 +251,11 @@ class RayCluster(RealTime, Adding):
             now = self.now()
             for place in self._places.due(now):
                 self._spawn(place)
+            reports += self._plane.look(now)
+            if reports:
+                return reports
             try:
-                found = self._inbox.get(timeout=self._places.wait(end, now))
+                found = self._inbox.get(timeout=self._places.wait(_sooner(end, self._plane.due), now))
                 while found is not None:
                     self._report(*found, reports)
                     found = self._inbox.get_nowait()
@@ -284,6 +283,8 @@ class RayCluster(RealTime, Adding):
                 at += LENGTH.size
                 reports.append(self._frame(handle, item[at : at + size]))
                 at += size
+        elif isinstance(item, Summed):
+            self._plane.take(handle.number, item, self.now())
         else:
             head, segments = item
             reports.append(self._message(handle, head, segments))
@@ -300,11 +301,19 @@ class RayCluster(RealTime, Adding):
             handle.since = self.now()
             with contextlib.suppress(ValueError):  # purged or stopped
                 handle.tasks.remove((slot, row))
+        if isinstance(segments, Held):
+            return Message(handle.number, round, slot, row, seconds, form, [], segments, sizes)
         held = trees.views(form, frame, at) if segments is None else segments
         return Message(handle.number, round, slot, row, seconds, form, held, None, sizes)
 
+    def add(self, round: int, sums: Sequence[Sum]) -> None:
+        """Have the workers add up rows that lie in the object store, each a slice."""
+        self._plane.add(round, sums, self.now())
+
     def release(self, message: Message) -> None:
-        """Do nothing: what lies in the object store goes with the last array that lies in it."""
+        """Forget where a row's slices lie; what lies in the object store goes with the last that leads there."""
+        if isinstance(message.token, Held):
+            message.token.release()
 
     def kill(self, worker: int, reason: str = "killed") -> None:
         """Kill a worker's process, also one that is stopped; what it may still send is dropped."""
@@ -341,7 +350,12 @@ class RayCluster(RealTime, Adding):
                 if handle.thread is not None:
                     handle.thread.join(max(0.0, end - self.now()))
             self._handles, self._works, self._state = {}, {}, (0, 0, None, [])
+            self._plane.end()
             self._inbox = Queue()
+
+
+def _sooner(moment: float | None, other: float | None) -> float | None:
+    return min((one for one in (moment, other) if one is not None), default=None)
 
 
 class _Packed:

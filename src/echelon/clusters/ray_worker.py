@@ -1,7 +1,9 @@
-"""What an actor of a Ray cluster does: takes orders in one thread, computes in a second, yields messages in a third.
+"""What an actor of a Ray cluster does: takes orders in one thread, computes in a second, yields messages in a third,
+and adds up slices of rows in a fourth.
 
 Orders are pickled tuples that begin with one of the kinds below, so that a purge reaches a worker in mid-part.
 Small messages that are ready together leave as one item, which costs Ray as much as one message does.
+A large row that is only added up is cut into slices, which the driver never reads: it gets references to them.
 """
 
 import os
@@ -10,6 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from queue import Empty, Queue, SimpleQueue
 from threading import Event, Thread
 from typing import Any
@@ -21,17 +24,28 @@ from echelon.clusters import frames
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.pace import Pace
+from echelon.clusters.ray_adder import Adder, Asked, Pieces, Summed, cut, slices
 from echelon.clusters.shelf import Shelf
 
-# kinds of orders: (LANE, round, key, tasks, state), (LOAD, key), (UNLOAD, key), (OVER, round), (STOP, round, slot)
-LANE, LOAD, UNLOAD, OVER, STOP = range(5)
+# kinds of orders: (LANE, round, key, tasks, state), (LOAD, key), (UNLOAD, key), (OVER, round), (STOP, round, slot),
+# (ADD, *asked)
+LANE, LOAD, UNLOAD, OVER, STOP, ADD = range(6)
 SMALL = 32 * 1024  # bytes of a message that travels among others
 BATCH = 80 * 1024  # bytes of an item that Ray sends directly, not through its store
 LENGTH = struct.Struct("<I")
 _SWITCH_S = 0.001  # after which a part in pure Python lets other threads run
 
 Shipped = tuple[bytes, list[Any]]  # a pickle, and its arrays
-Large = tuple[bytes, list[NumberArray]]  # the head of a result, and its segments
+Large = tuple[bytes, list[NumberArray]]  # the head of a result, and its segments; none if its slices went before
+Item = bytes | str | int | Large | Pieces | Summed  # a number says how many slices come next
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """Large items that leave one after another; `taken` is set when they have been copied."""
+
+    items: list[Item]
+    taken: Event | None = None
 
 
 def unship(shipped: Shipped) -> Any:
@@ -41,19 +55,22 @@ def unship(shipped: Shipped) -> Any:
 
 
 class RayWorker(LaneWorker):
-    """A worker in an actor; `get` gives what lies in the object store."""
+    """A worker in an actor, one of `places`; `get` gives what lies in the object store."""
 
-    def __init__(self, where: str, pace: Pace | None, get: Callable[[Any], Shipped]) -> None:
+    holds = True
+
+    def __init__(self, where: str, places: int, pace: Pace | None, get: Callable[[Any], Shipped]) -> None:
         super().__init__(pace)
         sys.setswitchinterval(_SWITCH_S)
-        self._get = get
+        self._places, self._get = places, get
         self._over = 0
         self._stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         self._shelf = Shelf()
         self._inbox: Queue[Any] = Queue()
-        self._outbox: SimpleQueue[bytes | str | tuple[Large, Event | None] | None] = SimpleQueue()
+        self._outbox: SimpleQueue[bytes | str | _Leaving | None] = SimpleQueue()
         self._held: Any = None  # a large message that came after small ones
         self._outbox.put(f"{os.getpid()} {where}")
+        self._adder = Adder(lambda summed: self._outbox.put(_Leaving([summed])))
         Thread(target=self._serve, name="echelon-lane", daemon=True).start()
 
     def _serve(self) -> None:
@@ -73,13 +90,17 @@ class RayWorker(LaneWorker):
         elif order[0] == STOP:
             self._stopped[order[2]] = order[1]
             self._inbox.put(None)
+        elif order[0] == ADD:
+            self._adder.ask(Asked(*order[1:]), references)
         else:
             self._inbox.put((time.monotonic(), order, references))
 
     # the thread of messages
 
-    def messages(self, most: int) -> Iterator[bytes | str | Large]:
-        """Yield what leaves: the worker's identity, joined frames of small messages, or one large message."""
+    def messages(self, most: int) -> Iterator[Item]:
+        """Yield what leaves: the worker's identity, joined frames of small messages, a large one, a slice's sum, or
+        how many slices come next, these, and then the message that they are of.
+        """
         for _ in range(most):
             item = self._held if self._held is not None else self._outbox.get()
             self._held = None
@@ -90,13 +111,11 @@ class RayWorker(LaneWorker):
             elif isinstance(item, bytes):
                 yield self._joined(item)
             else:
-                large, taken = item
+                while item.items:
+                    yield item.items.pop(0)  # asked for the next: this one has been copied
+                if item.taken is not None:
+                    item.taken.set()
                 item = None
-                yield large
-                # asked for the next: the arrays have been copied
-                large = None
-                if taken is not None:
-                    taken.set()
 
     def _joined(self, first: bytes) -> bytes:
         """Return a frame, and those that wait behind it."""
@@ -151,16 +170,21 @@ class RayWorker(LaneWorker):
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Hand a message to the thread that yields; wait until it is taken if it may be overwritten."""
-        head = frames.pack_result(
-            self.round, slot, row, seconds, form, frames.NOWHERE, self.sizes(slot, form, segments)
-        )
-        if trees.layout(form).nbytes > SMALL:
-            taken = None if all(map(private, segments)) else Event()
-            self._outbox.put(((head, segments), taken))
-            if taken is not None:
-                taken.wait()
-        else:
+        held = self.stays(slot, form)
+        where, told = frames.ELSEWHERE if held else frames.NOWHERE, self.sizes(slot, form, segments)
+        head = frames.pack_result(self.round, slot, row, seconds, form, where, told)
+        if trees.layout(form).nbytes <= SMALL:
             self._outbox.put(bytes(frames.with_payload(head, form, segments)))
+            return
+        taken = None if all(map(private, segments)) else Event()
+        items: list[Item] = [(head, segments)]
+        if held:
+            count = slices(form, self._places)
+            cuts = [[segment[cut(len(segment), count, i)] for segment in segments] for i in range(count)]
+            items = [count, *cuts, (head, [])]
+        self._outbox.put(_Leaving(items, taken))
+        if taken is not None:
+            taken.wait()
 
     def complain(self, cause: Cause) -> None:
         """Say that a task raised."""

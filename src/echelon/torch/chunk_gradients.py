@@ -122,8 +122,8 @@ class ChunkGradients:
         """Return the model with the numbers of a state, taken over once per round."""
         if state.shared is not None:
             return self._load_shared(state, state.shared, device)
-        known = self._loaded.get(device)
-        if known is not None and known[0]() is state.tensors[0]:
+        known, lies = self._loaded.get(device), _memory(state.tensors[0])
+        if known is not None and known[0]() is lies:
             return known[1]
         large = [numbers for numbers in state.tensors if is_large(numbers)]
         writable = device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
@@ -132,7 +132,7 @@ class ChunkGradients:
         if key not in self._known and pages is not None and not pages.apart():
             key, pages = (0, device, state.trains, state.trained), None
         loaded = self._made(key, state, state.tensors, device, pages)
-        self._loaded[device] = weakref.ref(state.tensors[0]), loaded
+        self._loaded[device] = weakref.ref(lies), loaded
         return loaded
 
     def _load_shared(self, state: State, shared: DeviceNumbers | Elsewhere, device: torch.device) -> Loaded:
@@ -166,6 +166,11 @@ class ChunkGradients:
         at = torch.from_numpy(np.array(numbers)).to(device)
         first, second, loss = self._there[device]
         return first[at], second[at], loss
+
+
+def _memory(array: NumberArray) -> NumberArray:
+    """Return the array that another is a view of, if it is one: threads get views of their own of one state."""
+    return array.base if isinstance(array.base, np.ndarray) else array
 
 
 def _on_host(count: int, dtype: str, device: Any = None) -> NumberArray:
