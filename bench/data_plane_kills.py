@@ -1,0 +1,160 @@
+"""Training while workers are killed: those whose row has just been chosen, those that add up, and any others.
+
+`python -m bench.data_plane_kills processes --kills 200` (or `ray`; `--device cuda` on a GPU) trains through a stream,
+beside a plain loop on the same mini-batches; it fails if a loss differs, or if something is left behind.
+"""
+
+import argparse
+import gc
+import os
+import signal
+import sys
+import time
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import echelon as ec
+from bench.results import markdown_table
+from echelon.clusters import CLUSTERS, Sum
+from echelon.stream.observer import Arrival, Observer
+
+WORKERS, WIDTH, SAMPLES, BATCH = 4, 300, 512, 64
+TOLERANCE = 1e-5
+
+
+class Killer(Observer):
+    """Kills workers, each time in another situation, and not before the last victim has a successor."""
+
+    def __init__(self, cluster: Any, seed: int) -> None:
+        self.cluster, self.rng = cluster, np.random.default_rng(seed)
+        self.kills = {"row chosen": 0, "adding up": 0, "any time": 0}
+        self.up: set[int] = set()
+
+    def worker_up(self, time_s: float, worker: int, place: int) -> None:
+        self.up.add(worker)
+
+    def worker_down(self, time_s: float, worker: int, place: int, reason: str) -> None:
+        self.up.discard(worker)
+
+    def kill(self, worker: int, how: str) -> None:
+        pid = self.cluster.pids().get(worker)
+        if pid and len(self.up) == WORKERS:
+            self.up.discard(worker)
+            self.kills[how] += 1
+            os.kill(pid, signal.SIGKILL)
+
+    def received(self, arrival: Arrival) -> None:
+        if arrival.use == "new" and self.rng.random() < 0.25:
+            self.kill(arrival.worker, "row chosen")
+
+    def opened(self, seen: Any) -> None:
+        if self.up and self.rng.random() < 0.25:
+            self.kill(int(self.rng.choice(sorted(self.up))), "any time")
+
+
+def killed_adders(cluster: Any, killer: Killer) -> None:
+    """Have the killer look in whenever messages are being added up elsewhere."""
+    add = cluster.add
+
+    def added(round: int, sums: list[Sum]) -> None:
+        add(round, sums)
+        if killer.up and killer.rng.random() < 0.5:
+            killer.kill(int(killer.rng.choice(sorted(killer.up))), "adding up")
+
+    cluster.add = added
+
+
+def run(kind: str, kills: int, device: str = "cpu", seed: int = 1) -> str:
+    import torch
+    from torch import nn
+
+    from echelon.torch import CodedGradient
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    model = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH)).double().to(device)
+    plain, loss = deepcopy(model), nn.MSELoss()
+    inputs, targets = torch.randn(SAMPLES, WIDTH).double(), torch.randn(SAMPLES, WIDTH).double()
+    here = inputs.to(device), targets.to(device)
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.1, momentum=0.9) for one in (model, plain)]
+    before, off, steps = left(device), 0.0, 0
+    cluster: Any = CLUSTERS[kind](WORKERS)
+    killer = Killer(cluster, seed)
+    killed_adders(cluster, killer)
+    began = time.monotonic()
+    with (
+        ec.Stream(cluster, redundancy=1.5, observers=[killer]) as stream,
+        CodedGradient(model, loss, (inputs, targets), stream=stream, batch_size=BATCH, device=device) as coded,
+    ):
+        while sum(killer.kills.values()) < kills:
+            numbers = torch.from_numpy(coded.batch(steps)).to(device)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            found = float(coded.backward())
+            wanted = loss(plain(here[0][numbers]), here[1][numbers])
+            wanted.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+            off, steps = max(off, abs(found / float(wanted.detach()) - 1)), steps + 1
+            if steps % 100 == 0:
+                print(f"{steps} steps, {killer.kills}, off by {off:.0e}", file=sys.stderr, flush=True)
+    del coded, stream, cluster, killer.cluster
+    gc.collect()
+    after = left(device)
+    row = [
+        kind, device, str(steps), *map(str, killer.kills.values()), f"{off:.0e}",
+        ", ".join(f"{name} {after[name] - before[name]:+d}" for name in before), f"{time.monotonic() - began:.0f} s",
+    ]  # fmt: skip
+    assert off < TOLERANCE, row
+    assert all(after[name] <= before[name] for name in before), row
+    columns = [
+        "cluster",
+        "device",
+        "steps",
+        *(f"killed: {how}" for how in killer.kills),
+        "losses differ by",
+        "left",
+        "",
+    ]
+    return markdown_table(columns, [row])
+
+
+def left(device: str) -> dict[str, int]:
+    """Return what a process has of what must not grow: descriptors, shared memory, memory of a GPU in MB."""
+    shared = [path for path in Path("/dev/shm").iterdir() if "torch" in path.name or "echelon" in path.name]
+    memfds = sum("memfd" in (path.readlink().name if path.is_symlink() else "") for path in _descriptors())
+    found = {"descriptors": len(_descriptors()) - _sockets(), "memories": memfds, "in /dev/shm": len(shared)}
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        found["MB of the GPU"] = -(torch.cuda.mem_get_info()[0] >> 20)
+    return found
+
+
+def _descriptors() -> list[Path]:
+    return [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+
+
+def _sockets() -> int:
+    """Return how many descriptors engines keep open by themselves: Ray's own client has sockets and pipes."""
+    kinds = ("socket:", "pipe:", "anon_inode:")
+    return sum(str(path.readlink()).startswith(kinds) for path in _descriptors()) if "ray" in sys.modules else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.data_plane_kills", description=__doc__)
+    parser.add_argument("cluster", choices=["processes", "ray"])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    print(run(given.cluster, given.kills, given.device, given.seed))
+
+
+if __name__ == "__main__":
+    main()
