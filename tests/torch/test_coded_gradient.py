@@ -188,7 +188,8 @@ def test_rows_of_several_chunks_are_one_pass(monkeypatch):
     forward = torch.nn.Linear.forward
     monkeypatch.setattr(nn.Linear, "forward", lambda self, x: (passes.append(len(x)), forward(self, x))[1])
     with (
-        ec.Stream("threads", workers=4, redundancy=1.4) as stream,
+        # nothing is given out twice, however late a thread is
+        ec.Stream("threads", workers=4, redundancy=1.4, patience_s=60.0) as stream,
         CodedGradient(nn.Linear(64, 10), CROSS, DATA, stream=stream, batch_size=40) as coded,
     ):
         coded.backward()

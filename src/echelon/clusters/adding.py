@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -37,13 +38,13 @@ class Adding:
 def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") -> Total:
     """Return the weighted sum of messages that lie here; a large one is added by all processors, slice by slice."""
     count = len(messages[0].segments)
-    sizes, sums, most = np.empty((count, len(messages))), list[NumberArray](), list[float]()
+    sizes, sums, most = np.empty((count, len(messages))), list[Any](), list[float]()
     told = all(message.sizes for message in messages)
     for i in range(count):
         segments = [message.segments[i] for message in messages]
         if told:
             sizes[i] = [message.sizes[i] for message in messages]
-        if not isinstance(segments[0], np.ndarray):  # of a device, where they are added
+        if not all(isinstance(segment, np.ndarray) for segment in segments):  # on a device, where they are added
             added, largest, found = cuda.add_up(weights, segments, told)
             sizes[i] = sizes[i] if found is None else found
             sums.append(added)

@@ -160,16 +160,19 @@ def device_of(device: Any) -> int:
     return torch.cuda.current_device() if device.index is None else int(device.index)
 
 
-def add_up(weights: NumberArray, messages: "Sequence[Tensor]", told: bool) -> "tuple[Tensor, float, FloatArray | None]":
-    """Return the weighted sum of messages, by kernels on the device of the first, its largest number, and those of
-    the messages unless they are `told`.
+def add_up(
+    weights: NumberArray, messages: "Sequence[Tensor | NumberArray]", told: bool
+) -> "tuple[Tensor, float, FloatArray | None]":
+    """Return the weighted sum of messages, by kernels on the device where the first of them lies that is on one, its
+    largest number, and those of the messages unless they are `told`.
     """
     import torch
 
-    first, *others = messages
-    out = first * float(weights[0])
-    for message, weight in zip(others, weights[1:].tolist(), strict=True):
-        out.add_(message.to(out.device, non_blocking=True), alpha=weight)
-    wanted = [out] if told else [out, *messages]
-    found = torch.stack([torch.linalg.vector_norm(some, float("inf")).to(out.device) for some in wanted]).tolist()
+    device = next(message.device for message in messages if isinstance(message, torch.Tensor))
+    there = [torch.as_tensor(message).to(device) for message in messages]
+    out = there[0] * float(weights[0])
+    for message, weight in zip(there[1:], weights[1:].tolist(), strict=True):
+        out.add_(message, alpha=weight)
+    wanted = [out] if told else [out, *there]
+    found = torch.stack([torch.linalg.vector_norm(some, float("inf")) for some in wanted]).tolist()
     return out, found[0], None if told else np.array(found[1:])

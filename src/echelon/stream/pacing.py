@@ -141,7 +141,7 @@ class Pacing:
         `move_cost` is the time, in parts, of a row whose data is new to a worker.
         """
         counts = self._counts(job, code, places, rounds_left, move_cost)
-        if self.adapt and self.rounds % PROBE == 0 and not counts.all() and code.rows > len(places):
+        if self.adapt and self.rounds % PROBE == 0 and not counts.all() and code.rows >= len(places):
             # a worker without rows shows nothing: now and then it gets one, to see whether it is faster by now
             counts = counts.copy()
             for idle in np.flatnonzero(counts == 0):

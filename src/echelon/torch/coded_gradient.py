@@ -187,7 +187,9 @@ class CodedGradient(Closing):
             # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
             if parts <= 0.5 and not share.any():
                 continue
-            piece = share.view(weight.shape).to(weight.device)
+            piece = share.view(weight.shape)
+            if weight.device != flat.device:
+                piece = piece.to(weight.device)
             if weight.grad is None:
                 weight.grad = piece
             else:

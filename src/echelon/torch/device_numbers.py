@@ -1,7 +1,7 @@
 """The numbers of a model in one memory of a GPU: written once per step, opened once by every worker of the host."""
 
+import pickle
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -27,8 +27,14 @@ class DeviceNumbers:
             at += -(-tensor.numel() * tensor.element_size() // _ALIGN) * _ALIGN
         self._layout = tuple(layout)
         self._block = Block(max(at, _ALIGN), device_of(tensors[0].device))
+        by_type: dict[torch.dtype, list[int]] = {}
+        for i, tensor in enumerate(tensors):
+            by_type.setdefault(tensor.dtype, []).append(i)
+        self._groups = list(by_type.values())
         self._event = torch.cuda.Event(interprocess=True)  # type: ignore[no-untyped-call]
         self.tensors = _views(self._block, self._layout)
+        # once: it takes longer than all else that a step sends
+        self._told = pickle.dumps((self._event.ipc_handle(), self._layout))  # type: ignore[no-untyped-call]
 
     @property
     def name(self) -> bytes:
@@ -38,10 +44,8 @@ class DeviceNumbers:
     def write(self, tensors: Sequence[Tensor]) -> None:
         """Take the numbers of a model; the device does it when it has done all that was asked of it before."""
         with torch.no_grad(), torch.cuda.device(self._block.device):
-            pairs = sorted(zip(self.tensors, tensors, strict=True), key=lambda pair: str(pair[0].dtype))
-            for _, group in groupby(pairs, lambda pair: pair[0].dtype):
-                targets, sources = zip(*group, strict=True)
-                torch._foreach_copy_(targets, [source.detach() for source in sources])
+            for group in self._groups:
+                torch._foreach_copy_([self.tensors[i] for i in group], [tensors[i] for i in group])
             self._event.record(torch.cuda.current_stream())
 
     def wait(self) -> None:
@@ -53,18 +57,18 @@ class DeviceNumbers:
         return self
 
     def __reduce__(self) -> Any:
-        return Elsewhere, (self.name, self._event.ipc_handle(), self._layout)  # type: ignore[no-untyped-call]
+        return Elsewhere, (self.name, self._told)
 
 
 class Elsewhere:
     """The numbers of a model in another process of this host."""
 
-    def __init__(self, name: bytes, event: bytes, layout: Layout) -> None:
-        self.name, self._event, self._layout = name, event, layout
+    def __init__(self, name: bytes, told: bytes) -> None:
+        self.name, self._told = name, told
 
     def open(self) -> "Opened":
         """Return them; to be done once."""
-        return Opened(self.name, self._event, self._layout)
+        return Opened(self.name, *pickle.loads(self._told))  # made by the master of this worker
 
 
 class Opened:

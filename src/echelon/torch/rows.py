@@ -28,28 +28,35 @@ class Row:
         device: torch.device,
         staging: dict[tuple[torch.device, int], Tensor],
     ) -> None:
+        self._weights, self._room, self._device, self._staging = weights, room, device, staging
         self._count = sum(weight.numel() for weight in weights)
-        length, dtype = self._count + 1 + len(weights), weights[0].dtype
+        self._used = dict.fromkeys(weights, 0.0)
+        self._new = set(weights)  # those that no pass has written yet
+        self._loss = torch.zeros((), dtype=weights[0].dtype, device=device)
+        self._pieces: dict[Tensor, Tensor] = {}
+
+    def _lay_out(self) -> None:
+        """Take the memory: as late as possible, since a GPU has work to do by then."""
+        length, dtype, device = self._count + 1 + len(self._weights), self._weights[0].dtype, self._device
         on_gpu, name = device.type == "cuda", str(dtype).removeprefix("torch.")
-        self._out: Any = room(length, name, device) if on_gpu else room(length, name)
+        self._out: Any = self._room(length, name, device) if on_gpu else self._room(length, name)
         self._staged: Tensor | None = None
         if isinstance(self._out, Tensor):
             self._flat = self._out
         elif on_gpu:
             self._flat = torch.empty(length, dtype=dtype, device=device)
-            if (device, length) not in staging:
-                staging[device, length] = torch.empty(length, dtype=dtype, pin_memory=True)
-            self._staged = staging[device, length]
+            if (device, length) not in self._staging:
+                self._staging[device, length] = torch.empty(length, dtype=dtype, pin_memory=True)
+            self._staged = self._staging[device, length]
         else:
             self._flat = torch.from_numpy(self._out)
-        shares = torch.functional.split(self._flat[: self._count], [weight.numel() for weight in weights])
-        self._pieces = {weight: piece.view_as(weight) for weight, piece in zip(weights, shares, strict=True)}
-        self._used = dict.fromkeys(weights, 0.0)
-        self._new = set(weights)  # those that no pass has written yet
-        self._loss = torch.zeros((), dtype=dtype, device=device)
+        shares = torch.functional.split(self._flat[: self._count], [weight.numel() for weight in self._weights])
+        self._pieces = {weight: share.view_as(weight) for weight, share in zip(self._weights, shares, strict=True)}
 
     def add(self, model: Loaded, loss: Tensor, coefficient: float) -> None:
         """Pass back from a loss; each derivative is written as soon as it is known, and its own memory freed."""
+        if not self._pieces:
+            self._lay_out()
         model.backward(loss, partial(self._found, coefficient))
         self._loss += loss.detach()
 
@@ -66,6 +73,8 @@ class Row:
 
     def finished(self) -> tuple[Any, float]:
         """Return the row, when it is there, and its largest number."""
+        if not self._pieces:
+            self._lay_out()
         for weight in self._new:
             self._pieces[weight].zero_()
         self._flat[self._count] = self._loss
