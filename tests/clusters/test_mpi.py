@@ -120,7 +120,7 @@ with ec.Stream("mpi", redundancy=1.0, patience_s=1e3, journal=journal) as stream
 
 
 def test_when_the_launcher_ends_the_master_it_says_what_to_do():
-    script = "import os, signal\nfrom echelon.clusters import mpi\nmpi._explain_termination()\n"
+    script = "import os, signal\nfrom echelon.clusters import mpi_run\nmpi_run._explain_termination()\n"
     ended = subprocess.run(
         [sys.executable, "-c", f"{script}os.kill(os.getpid(), signal.SIGTERM)"],
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
