@@ -66,6 +66,8 @@ def hung(link: Link, stream: int, ranks: Iterable[Rank], *, since: float, now: f
     found = []
     for known in ranks:
         if known.asked <= max(known.heard, since):
+            if now - known.asked < _STALL_S:
+                continue
             known.asked = now
             link.send(known.rank, stream, frames.pack_short(PING))
         elif now - known.asked > patience_s:
