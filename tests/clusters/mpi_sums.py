@@ -116,9 +116,7 @@ def test_sums_of_several_segments_and_of_narrow_messages(messages):
     narrow = {"messages": messages} if messages else {}
     work = Tree(np.float32 if messages else np.float64)
     chunks = [1.0 + i for i in range(7)]
-    job = ec.SumJob(
-        partial=work, update=lambda state, total: total, state=1.0, chunks=chunks, iterations=1, **narrow
-    )
+    job = ec.SumJob(partial=work, update=lambda state, total: total, state=1.0, chunks=chunks, iterations=1, **narrow)
     with ec.Stream("mpi", redundancy=1.0 if messages else 1.5) as stream:
         found = stream.submit(job).result(LIMIT_S)
     for name, expected in work(1.0, sum(chunks)).items():
@@ -138,9 +136,7 @@ def test_a_job_that_is_cancelled_while_it_is_added_up_leaves_the_next_one_alone(
     cluster.add = add
     start, chunks = np.ones(LARGE), [0.5 + i for i in range(cluster.workers)]
     with ec.Stream(cluster, redundancy=1.0) as stream:
-        endless = stream.submit(
-            ec.SumJob(partial=grown, update=step, state=start, chunks=chunks, iterations=10_000)
-        )
+        endless = stream.submit(ec.SumJob(partial=grown, update=step, state=start, chunks=chunks, iterations=10_000))
         assert adding.wait(LIMIT_S)
         endless.cancel()
         job = ec.SumJob(partial=grown, update=step, state=start, chunks=chunks, iterations=3)
