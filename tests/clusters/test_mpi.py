@@ -89,6 +89,36 @@ def test_streams_go_on_when_ranks_die():
     assert pytest_on_ranks(6, "tests/clusters/mpi_losses.py", tolerant=True)[:2] == (4, 0)
 
 
+@pytest.mark.parametrize("workers", [3, 5, 8])
+def test_large_rows_are_added_up_by_the_ranks_and_the_master_moves_each_byte_twice(workers):
+    assert pytest_on_ranks(workers + 1, "tests/clusters/mpi_sums.py")[:2] == (11, 0)
+
+
+def test_sums_are_right_when_ranks_die_or_hang_meanwhile():
+    assert pytest_on_ranks(9, "tests/clusters/mpi_sum_losses.py", tolerant=True)[:2] == (7, 0)
+
+
+def test_a_frame_that_comes_with_the_error_of_a_known_death_is_not_lost():
+    class Died(Exception):
+        pass
+
+    def test(status):
+        status.source = came.pop(0)
+        raise Died
+
+    link = object.__new__(mpi_link.Link)
+    link.mpi, link._status, link._posted = (
+        SimpleNamespace(Exception=Died),
+        SimpleNamespace(),
+        SimpleNamespace(Test=test),
+    )
+    came = [3]
+    assert link._look()
+    link._posted.Test = lambda status: (_ for _ in ()).throw(Died)
+    with pytest.raises(Died):
+        link._look()
+
+
 JOURNALED = """
 import contextlib, os, signal, sys
 import echelon as ec
@@ -120,7 +150,7 @@ with ec.Stream("mpi", redundancy=1.0, patience_s=1e3, journal=journal) as stream
 
 
 def test_when_the_launcher_ends_the_master_it_says_what_to_do():
-    script = "import os, signal\nfrom echelon.clusters import mpi\nmpi._explain_termination()\n"
+    script = "import os, signal\nfrom echelon.clusters import mpi_run\nmpi_run._explain_termination()\n"
     ended = subprocess.run(
         [sys.executable, "-c", f"{script}os.kill(os.getpid(), signal.SIGTERM)"],
         capture_output=True, text=True, timeout=LIMIT_S, check=False,

@@ -55,6 +55,7 @@ class Gate:
         os.read(self.held, 1)
 
     def close(self):
+        os.unlink(self.path)  # first: whoever came to a pipe without a writer would wait for ever
         os.close(self.held)
 
 

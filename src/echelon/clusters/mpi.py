@@ -5,18 +5,13 @@
 stays empty, and others do its work, if the launcher lets them go on (Open MPI's ``--with-ft ulfm``).
 """
 
-import atexit
-import contextlib
 import logging
-import os
 import pickle
-import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Event, current_thread, main_thread
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -24,9 +19,14 @@ import numpy as np
 from echelon import trees
 from echelon.clusters import frames, shipping
 from echelon.clusters.adding import Adding
-from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up
-from echelon.clusters.mpi_link import MASTER, Link, Parcel, Patience, joined
-from echelon.clusters.mpi_worker import BYE, CLOSE, DIE, OPEN, PURGE, STOP, serve
+from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Sum, Trouble, Up
+from echelon.clusters.mpi_link import Parcel, Patience
+from echelon.clusters.mpi_plane import IDLE, LOST, SPREAD_LANE, SPREAD_OVER, SUMMED, Outbox
+from echelon.clusters.mpi_ranks import SILENCE_S, Rank
+from echelon.clusters.mpi_run import following, join
+from echelon.clusters.mpi_state import Spreading, copied
+from echelon.clusters.mpi_sums import Sums
+from echelon.clusters.mpi_worker import CLOSE, DIE, FOLLOWS, OPEN, PURGE, STOP
 from echelon.clusters.pace import paces
 from echelon.errors import ArgumentError, ClusterError
 from echelon.plan import Task, stopped_as
@@ -34,118 +34,11 @@ from echelon.profile import Profile
 
 log = logging.getLogger("echelon.clusters")
 
-_GRACE_S = 30.0  # how long ranks may take to end with the program; one that computes a part is ended after a second
 _FOREVER_S = 3600.0
+_SPREAD = 1 << 20  # bytes of a state from which ranks pass it on
+_TASKS = 3.0  # that an answer may take, in times of the longest task: Python code may let nothing else run
 _BATCH = 64  # frames that are taken in before they are reported
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
-_attended: list[Link] = []  # the link of rank 0, once the others work for it
-
-
-def join() -> Link:
-    """Take part in the run: return on rank 0; on any other rank work until rank 0 ends, then end this program, too."""
-    link = joined()
-    if link.rank != MASTER:
-        serve(link)
-    if not _attended:
-        _attended.append(link)
-        atexit.register(_dismiss, link)
-        _explain_termination()
-    return link
-
-
-def _dismiss(link: Link) -> None:
-    """End all workers with this program: MPI ends when every rank has."""
-    link.lock.acquire()  # never released: a stream left open may still poll
-    left = set(range(1, link.size)) - link.lost
-    for rank in left:
-        if link.user is not None:
-            link.send(rank, link.streams, frames.pack_short(CLOSE))
-        link.tell_the_end(rank)
-    end, patience = time.monotonic() + _GRACE_S, Patience()
-    late: list[Any] = []
-    while left - link.lost or not link.flush():
-        try:
-            found = link.receive()
-        except link.mpi.Exception as error:
-            link.news_of_loss(error)
-            continue
-        if found is not None:
-            rank, _, frame = found
-            if frame[0] == BYE:
-                left.discard(rank)
-            elif frame[0] == frames.RESULT:
-                late.append(_following(link, rank, frames.unpack_result(frame)))
-        elif time.monotonic() > end:
-            print(
-                f"echelon: ranks {sorted(left - link.lost)} do not end, and the run is aborted, with exit code 1",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
-            link.comm.Abort(1)
-        else:
-            patience.wait(1.0)
-    link.end()
-
-
-def _explain_termination() -> None:
-    """Say what happened when the launcher ends this program, which it does when another rank has died."""
-    if current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminated)
-
-
-def _terminated(number: int, frame: Any) -> None:
-    text = (
-        "echelon: this run is being ended from outside; mpiexec does so when a rank has died, and says which one. The "
-        "jobs of a stream with a journal go on when the program is started again. With 'mpiexec --with-ft ulfm' (Open "
-        "MPI) the other ranks go on without it.\n"
-    )
-    os.write(2, text.encode())
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-def _following(link: Link, rank: int, result: tuple[Any, ...], memory: Any = None) -> tuple[Any, list[Any]]:
-    """Begin to receive the payload that follows a result's frame, if one does; return memory and requests."""
-    form, offset = result[4], result[5]
-    if offset == frames.NOWHERE:
-        return None, []
-    layout = trees.layout(form)
-    if memory is None:
-        memory = np.empty(layout.nbytes, dtype=np.uint8)
-    places = [(segment.offset, segment.count * segment.dtype.itemsize) for segment in layout.segments]
-    return memory, link.collect(rank, memory, places)
-
-
-class _Rank:
-    """What the master knows of a worker.
-
-    told: the last round whose state it has. owed: slots and rows of that round whose messages it still has to send.
-    since: when it began the first of them, as far as the master knows.
-    """
-
-    __slots__ = ("number", "owed", "rank", "since", "told", "up")
-
-    def __init__(self, rank: int, number: int) -> None:
-        self.rank, self.number, self.told, self.up = rank, number, 0, False
-        self.owed: deque[tuple[int, int]] = deque()
-        self.since = 0.0
-
-    def owe(self, tasks: Sequence[Task]) -> None:
-        """Note tasks that were given to it."""
-        if not self.owed:
-            self.since = time.monotonic()
-        self.owed.extend((task.slot, task.row) for task in tasks)
-
-    def paid(self, round: int, slot: int, row: int) -> None:
-        """Note a message that came."""
-        if self.told == round:
-            self.since = time.monotonic()
-            with contextlib.suppress(ValueError):  # purged or stopped
-                self.owed.remove((slot, row))
-
-    @property
-    def at(self) -> tuple[int, int, int] | None:
-        """The round, slot and row that it is taken to compute."""
-        return (self.told, *self.owed[0]) if self.owed else None
 
 
 class MpiCluster(RealTime, Adding):
@@ -178,9 +71,14 @@ class MpiCluster(RealTime, Adding):
         link.streams += 1
         self._stream = link.streams
         self.workers = len(alive)
-        self._ranks = {rank: _Rank(rank, place) for place, rank in enumerate(alive)}
+        self._ranks = {rank: Rank(rank, place) for place, rank in enumerate(alive)}
         self._numbers = {known.number: known for known in self._ranks.values()}
         self._state: tuple[int, int, bytes, list[tuple[int, int]], list[Any]] = (0, 0, b"", [], [])
+        self._outbox, self._number = Outbox(link), 0  # of the operation that spreads the state, if one does
+        self._spreading = Spreading(link, self._stream, self._outbox)
+        self._sums = Sums(link, self._stream, self._ranks, self._rooms)
+        self._longest_s = 0.0  # of the tasks whose rows lie elsewhere
+        self._found: list[Report] = []  # before the next poll
         # rank, stream, result, memory, requests
         self._coming: list[tuple[int, int, tuple[Any, ...], Any, list[Any]]] = []
         self._free: dict[int, list[Any]] = {}  # memories of results, by their size
@@ -192,7 +90,7 @@ class MpiCluster(RealTime, Adding):
 
     # work, states, lanes
 
-    def _tell(self, known: _Rank, kind: int, first: int = 0, second: int = 0) -> None:
+    def _tell(self, known: Rank, kind: int, first: int = 0, second: int = 0) -> None:
         self._link.send(known.rank, self._stream, frames.pack_short(kind, first, second))
 
     def pack(self, value: Any) -> Parcel:
@@ -214,10 +112,21 @@ class MpiCluster(RealTime, Adding):
         self._rooms.clear()
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
-        """Pickle the state of a round; its large arrays are copied, for a job may change them while they are sent."""
+        """Pickle the state of a round; its large arrays are copied, for a job may change them while they are sent.
+
+        One that is large is sent at once, to all ranks that have the one before.
+        """
+        self._sums.tidy()
         pickled, beside = shipping.pack_state(state)
-        places, _ = shipping.place(beside, 0)
-        self._state = round, key, pickled, places, [np.frombuffer(buffer, np.uint8).copy() for buffer in beside]
+        places, size = shipping.place(beside, 0)
+        room = self._rooms.take(np.dtype(np.uint8), size)
+        memory = np.empty(size, np.uint8) if room is None else room
+        self._state = round, key, pickled, places, copied(beside, places, memory)
+        ready = [known for known in self._ranks.values() if known.up and not known.behind]
+        if size >= _SPREAD and len(ready) > 1:
+            self._number = self._spreading.begin(memory, ready, self.now())
+        else:
+            self._spreading.forget()
 
     def assign(self, worker: int, round: int, tasks: Sequence[Task]) -> None:
         """Send tasks, and with the first of a round its state."""
@@ -228,11 +137,28 @@ class MpiCluster(RealTime, Adding):
         assert of_state == round, "broadcast before assign"
         if known.told == round:
             known.owe(tasks)
-            self._link.send(known.rank, self._stream, frames.pack_lane(round, key, 0.0, tasks, None))
+            if known.waiting:
+                known.waiting.extend(tasks)
+            else:
+                self._link.send(known.rank, self._stream, frames.pack_lane(round, key, 0.0, tasks, None))
+            return
+        known.told = round
+        known.owed.clear()
+        known.owe(tasks)
+        frame = frames.pack_lane(round, key, 0.0, tasks, pickled, places)
+        if self._spreading.reaches(known.rank):
+            head = frames.pack_short(SPREAD_LANE, 0, self._number)
+            self._link.send(known.rank, self._stream, head + frame)
+        elif known.behind and buffers:
+            known.waiting = list(tasks)  # it would only get further behind
         else:
-            known.told = round
-            known.owed.clear()
-            known.owe(tasks)
+            self._link.send(known.rank, self._stream, frame, buffers)
+
+    def _catch_up(self, known: Rank) -> None:
+        """Send a rank that was behind what it has waited for."""
+        tasks, known.waiting = known.waiting, []
+        if tasks and not known.behind and known.told == self._state[0]:
+            round, key, pickled, places, buffers = self._state
             frame = frames.pack_lane(round, key, 0.0, tasks, pickled, places)
             self._link.send(known.rank, self._stream, frame, buffers)
 
@@ -240,7 +166,7 @@ class MpiCluster(RealTime, Adding):
         """End a round on all workers that are still working on it."""
         for known in self._ranks.values():
             if known.owed and known.told <= round:
-                known.owed.clear()
+                known.purged()
                 self._tell(known, PURGE, 0, round)
 
     def stop(self, round: int, slot: int) -> None:
@@ -269,14 +195,16 @@ class MpiCluster(RealTime, Adding):
             if self._bell.is_set():
                 self._bell.clear()
                 return reports
-            left = end - time.monotonic()
+            left, sending = end - time.monotonic(), self._outbox.step()
             if left > 0:
-                patience.wait(left, self._bell, moving=bool(self._coming) or not self._link.flush())
+                moving = bool(self._coming) or self._sums.moving or (sending and self._spreading.recent(self.now()))
+                patience.wait(left, self._bell, moving=moving or not self._link.flush())
             elif timeout_s is not None:
                 return reports
 
     def _look(self) -> list[Report]:
-        link, reports = self._link, list[Report]()
+        link, reports = self._link, self._found
+        self._found = []
         link.flush()
         if self._coming:
             self._arrived(reports)
@@ -289,25 +217,38 @@ class MpiCluster(RealTime, Adding):
         except link.mpi.Exception as error:
             for rank in link.news_of_loss(error):
                 self._lose(rank, reports)
+        now, patience_s = self.now(), max(SILENCE_S, _TASKS * self._longest_s)
+        self._sums.step(reports, now, patience_s)
+        self._spreading.step(self._ranks, now, patience_s)
         return reports
 
     def _hear(self, reports: list[Report], rank: int, stream: int, frame: bytearray) -> None:
         kind = frame[0]
+        if rank in self._ranks:
+            self._ranks[rank].heard = self.now()
         if kind == frames.RESULT:
             result = frames.unpack_result(frame)
             round, slot, row, seconds, form, offset, at, sizes = result
-            if offset != frames.NOWHERE:
+            if offset == FOLLOWS:
                 size = trees.layout(form).nbytes
                 free = self._free.get(size)
-                memory, requests = _following(self._link, rank, result, free.pop() if free else None)
+                memory, requests = following(self._link, rank, result, free.pop() if free else None)
                 self._coming.append((rank, stream, result, memory, requests))
                 self._arrived(reports)
                 return
             known = self._ranks.get(rank)
             if stream == self._stream and known is not None:
                 known.paid(round, slot, row)
-                segments = trees.views(form, frame, at)
-                reports.append(_message((known.number, round, slot, row, seconds, form, segments, None, sizes)))
+                if offset == frames.NOWHERE:
+                    segments = trees.views(form, frame, at)
+                    reports.append(_message((known.number, round, slot, row, seconds, form, segments, None, sizes)))
+                else:
+                    message = Message(known.number, round, slot, row, seconds, form, [], rank, sizes)
+                    self._sums.announce(rank, message)
+                    reports.append(message)
+                    self._longest_s = max(self._longest_s, seconds)
+        elif kind == SUMMED:
+            self._sums.heard(rank, frame)
         elif stream == self._stream and rank in self._ranks:
             known = self._ranks[rank]
             if kind == frames.RAISED:
@@ -315,7 +256,12 @@ class MpiCluster(RealTime, Adding):
                 if known.told == round:
                     known.owed.clear()
                 reports.append(Trouble(known.number, round, cause))
-            else:
+            elif kind == SPREAD_OVER:
+                self._spreading.heard(known, frames.unpack_short(frame)[1], self.now())
+                self._catch_up(known)
+            elif kind == IDLE:
+                known.late &= known.told != frames.unpack_short(frame)[1]
+            elif kind == frames.HELLO:
                 known.up = True
                 reports.append(Up(known.number, known.number))
 
@@ -343,10 +289,11 @@ class MpiCluster(RealTime, Adding):
         del self._numbers[known.number]
         if known.up:
             reports.append(Down(known.number, known.number, f"rank {rank} died", known.at))
+        self._without(rank, reports, dead=True)
         log.warning("rank %d died; %d of %d workers are left", rank, len(self._ranks), self.workers)
         self._check_left()
 
-    def _give_up(self, known: _Rank, reason: str, reports: list[Report]) -> None:
+    def _give_up(self, known: Rank, reason: str, reports: list[Report]) -> None:
         """Do without a rank that does not return: MPI can't end it alone, unless the launcher lets the others go on."""
         self._tell(known, CLOSE)  # if it ever returns, it waits for the next stream
         if self._link.tolerant:
@@ -354,8 +301,16 @@ class MpiCluster(RealTime, Adding):
         self._link.give_up(known.rank)
         del self._ranks[known.rank], self._numbers[known.number]
         reports.append(Down(known.number, known.number, reason, known.at))
+        self._without(known.rank, reports, dead=False)
         log.warning("rank %d is given up; %d of %d workers are left", known.rank, len(self._ranks), self.workers)
         self._check_left()
+
+    def _without(self, rank: int, reports: list[Report], *, dead: bool) -> None:
+        """Have others do what a rank was to add up, or to pass on."""
+        for known in self._ranks.values():
+            self._tell(known, LOST, rank, dead)
+        self._sums.lose(rank, reports)
+        self._spreading.lose(rank)
 
     def _check_left(self) -> None:
         if not self._ranks:
@@ -369,9 +324,15 @@ class MpiCluster(RealTime, Adding):
         self._coming = [entry for entry in self._coming if not whose(entry[0])]
 
     def release(self, message: Message) -> None:
-        """Keep the memory of a message for another one."""
-        if message.token is not None:
+        """Keep the memory of a message for another one; let its rank do so where it lies there."""
+        if message.elsewhere:
+            self._sums.release(message)
+        elif message.token is not None:
             self._free.setdefault(len(message.token), []).append(message.token)
+
+    def add(self, round: int, sums: Sequence[Sum]) -> None:
+        """Have messages added up by the ranks that hold them, and others that are idle."""
+        self._found += self._sums.add(round, sums, self.now())
 
     def doing(self) -> list[Doing]:
         """Return the first row that each rank owes, since its message before; whether it is stopped is not known."""
@@ -395,6 +356,8 @@ class MpiCluster(RealTime, Adding):
         if self._closed:
             return
         self._closed = True
+        self._sums.give_up()
+        self._spreading.forget()
         for known in self._ranks.values():
             self._tell(known, CLOSE)
         self._let_go(lambda _: True)

@@ -2,9 +2,11 @@
 
 A message is one frame, whose tag is the number of the stream it belongs to; buffers that it announces follow on a
 communicator of their own. MPI keeps messages of two ranks in order, so what was announced first comes first. The
-receive for the next frame is always posted: asking whether it came is one cheap call.
+receive for the next frame is always posted: asking whether it came is one cheap call. What ranks send each other has a
+third communicator, and one tag per operation.
 """
 
+import contextlib
 import os
 import pickle
 import time
@@ -31,11 +33,13 @@ LEAVE = 1  # the tag of frames about the end; streams have theirs from 2 on
 _BUFFER, _LONG, _END = 0, 1, 2  # tags on the other communicator: of buffers, frames too long for a post, the end
 _ROOM = 128 * 1024  # bytes of the longest frame that is received as it is
 SHORT = 4000  # bytes that every MPI library takes without asking the other side first
+_OPERATIONS = 1 << 24  # tags of operations, used again after so many
 _LONGEST = 1 << 30  # bytes of one message: MPI counts in C's int
 _SPIN_S, _SHORTEST_S, _SLEEP_S = 5e-4, 2e-5, 1e-3
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 MASTER = 0  # the rank
+_NOBODY = -99  # no rank, and none of MPI's own numbers
 
 Places = Sequence[tuple[int, int]]  # offset and bytes of buffers in a memory
 
@@ -80,14 +84,16 @@ class Link:
     tolerant: whether the launcher lets the others go on after a rank died.
     lost: ranks that died.
     leaving: set when large buffers were sent, which may leave only during calls of MPI.
+    nbytes: bytes that this rank has sent and received, or begun to.
     """
 
     def __init__(self, mpi: ModuleType) -> None:
         self.mpi = mpi
-        # two of our own: the program's own messages are not taken for ours, nor buffers for frames
+        # three of our own: the program's own messages are not taken for ours, nor buffers for frames
         self.comm: MPI.Intracomm = mpi.COMM_WORLD.Dup()
         self._beside: MPI.Intracomm = mpi.COMM_WORLD.Dup()
-        for comm in (self.comm, self._beside):
+        self._plane: MPI.Intracomm = mpi.COMM_WORLD.Dup()
+        for comm in (self.comm, self._beside, self._plane):
             comm.Set_errhandler(mpi.ERRORS_RETURN)
         self.rank, self.size = self.comm.rank, self.comm.size
         self.tolerant = _tolerant()
@@ -96,9 +102,12 @@ class Link:
         self.leaving = Event()
         self.streams = LEAVE  # the tag of the last stream that was opened
         self.user: Any = None  # the cluster that is open
+        self.nbytes = 0
+        self._operations = 0
         # the other rank, the request, the memory it uses
         self._under_way: deque[tuple[int, MPI.Request, Any]] = deque()
         self._stuck: list[tuple[int, MPI.Request, Any]] = []  # the same, to ranks that were given up: MPI may read it
+        self._forsaken: list[tuple[MPI.Request, Any]] = []  # receives whose memory nobody wants any more
         self._status: MPI.Status = mpi.Status()
         self._room = memoryview(bytearray(_ROOM))
         source = mpi.ANY_SOURCE if self.rank == MASTER else MASTER
@@ -122,6 +131,7 @@ class Link:
 
     def post(self, rank: int, tag: int, frame: Any) -> None:
         """Send a frame that is short enough for MPI to take it as it is; waits only if the other side is far behind."""
+        self.nbytes += len(frame)
         try:
             with self.lock:
                 self.comm.Send(frame, rank, tag)
@@ -129,6 +139,7 @@ class Link:
             self._check(error)
 
     def _start(self, comm: "MPI.Intracomm", rank: int, tag: int, data: Any) -> None:
+        self.nbytes += len(data)
         try:
             request = comm.Isend(data, rank, tag)
             # what is short has left by now; a look at anything longer would be too early, and each look may yield
@@ -145,6 +156,9 @@ class Link:
                 # a send to a rank that died may never end
                 while under_way and (under_way[0][0] in self.lost or self.over(under_way[0][1])):
                     under_way.popleft()
+        if self._forsaken:
+            with self.lock:
+                self._forsaken = [entry for entry in self._forsaken if not self.over(entry[0])]
         return not under_way
 
     def keep(self, rank: int, requests: "Iterable[MPI.Request]", memory: Any) -> None:
@@ -177,7 +191,7 @@ class Link:
             trouble, self._trouble = self._trouble, None
             if trouble is not None:
                 raise trouble
-            if not self._came and not self._posted.Test(status):
+            if not self._came and not self._look():
                 return None
             self._came = False
             source, tag, size = status.source, status.tag, status.count
@@ -185,7 +199,20 @@ class Link:
                 frame = bytearray(self._room[:size]) if size else self._long(source)
             finally:
                 self._posted.Start()
+            self.nbytes += len(frame)
             return source, tag, frame
+
+    def _look(self) -> bool:
+        """Return whether the posted frame is there; an error if a rank died."""
+        status = self._status
+        status.source = _NOBODY
+        try:
+            return self._posted.Test(status)
+        except self.mpi.Exception:
+            # Open MPI 5.0 leaves the error of a death that is known by now in the next frame, which is good all the same
+            if status.source == _NOBODY:
+                raise
+            return True
 
     def _long(self, source: int) -> bytearray:
         """Return a frame that was too long for the post; it was sent before its empty stand-in."""
@@ -201,7 +228,7 @@ class Link:
         with self.lock:
             while not (self._came or (bell is not None and bell.is_set()) or time.monotonic() > end):
                 try:
-                    self._came = self._posted.Test(self._status)
+                    self._came = self._look()
                 except self.mpi.Exception as error:
                     self._trouble = error  # for the next receive
                     return
@@ -224,10 +251,60 @@ class Link:
         with self.lock:
             self._posted.Cancel()
             self._posted.Wait()
+            for request, _ in self._forsaken:
+                request.Cancel()
+
+    # what ranks send each other
+
+    def new_operation(self) -> int:
+        """Return the tag of a new operation; on the master only, so that no two are the same."""
+        self._operations = self._operations % _OPERATIONS + 1
+        return self._operations
+
+    def ship(self, rank: int, operation: int, data: Any) -> "MPI.Request | None":
+        """Begin to send bytes of an operation, which must not change until they have left; None if nobody is there."""
+        self.nbytes += len(data)
+        try:
+            with self.lock:
+                return self._plane.Isend(data, rank, operation)
+        except self.mpi.Exception as error:
+            self._check(error)
+            return None
+
+    def expect(self, rank: int, operation: int, memory: Any) -> "MPI.Request | None":
+        """Begin to receive bytes of an operation; None if nobody is there to send them."""
+        self.nbytes += len(memory)
+        try:
+            with self.lock:
+                return self._plane.Irecv(memory, rank, operation)
+        except self.mpi.Exception as error:
+            self._check(error)
+            return None
+
+    def came(self, request: "MPI.Request") -> bool | None:
+        """Return whether what a receive waits for is there; None if it never will be, because its sender died."""
+        try:
+            with self.lock:
+                return request.Test()
+        except self.mpi.Exception as error:
+            self._check(error)
+            return None
+
+    def forsake(self, request: "MPI.Request", memory: Any, *, cancel: bool = True) -> bool:
+        """Give up a receive; return whether it is over. Else MPI may still write, and the memory is kept for that."""
+        with self.lock:
+            if cancel and request:
+                with contextlib.suppress(self.mpi.Exception):
+                    request.Cancel()
+            if self.over(request):
+                return True
+            self._forsaken.append((request, memory))
+            return False
 
     def collect(self, source: int, memory: Any, places: Places) -> "list[MPI.Request]":
         """Begin to receive buffers that were announced, into a memory; to be called before the next `receive`."""
         view = memoryview(memory)
+        self.nbytes += sum(size for _, size in places)
         with self.lock:
             return [
                 self._beside.Irecv(piece, source, _BUFFER)

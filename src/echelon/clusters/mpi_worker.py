@@ -20,6 +20,10 @@ from echelon.clusters import blas_threads, frames, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
 from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience, Places
+from echelon.clusters.mpi_peer import ORDERS, Peer
+from echelon.clusters.mpi_plane import IDLE, SPREAD_LANE
+from echelon.clusters.narrow import is_narrow
+from echelon.clusters.narrow import largest as narrow_largest
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
 from echelon.errors import ClusterError
@@ -31,7 +35,10 @@ OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
 _ALL = 1 << 62  # a round after all rounds
 _FOREVER_S = 3600.0
 _GLIMPSE_S = 0.5  # how often a thread looks whether the program has ended while a part goes on
+_SERVE_S = 2e-3  # how often it looks for orders while rows are held here
 _NUDGE_S = 1e-3  # how often it lets bytes move that are under way, for a glimpse's time at most
+_QUIET_S = 5e-3  # without bytes from other ranks, after which it looks less often
+_LEFT_S = 2.0  # that other ranks may take for what they are sent at the end
 _GLANCE_S = 2e-4  # how often to look for orders in the middle of a lane: where ranks share processors, a look yields
 
 
@@ -40,13 +47,14 @@ def serve(link: Link) -> NoReturn:
     if current_thread() is main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master alone
     blas_threads.only_one()
-    inbox = Inbox(link)
+    peer = Peer(link)
+    inbox = Inbox(link, peer)
     Thread(target=_watch, args=(link, inbox), name="echelon-watch", daemon=True).start()
     try:
         while (order := inbox.take(None)) is not None and order.frame[0] != frames.QUIT:
             if order.frame[0] == OPEN:
-                MpiWorker(link, inbox, order.stream, pickle.loads(memoryview(order.frame)[1:])).run()
-        _say_goodbye(link)
+                MpiWorker(link, inbox, peer, order.stream, pickle.loads(memoryview(order.frame)[1:])).run()
+        _say_goodbye(link, peer)
     except BaseException:
         _die(link)
     raise SystemExit(0)
@@ -60,9 +68,11 @@ def _die(link: Link) -> NoReturn:
     os._exit(1)
 
 
-def _say_goodbye(link: Link) -> None:
+def _say_goodbye(link: Link, peer: Peer) -> None:
+    patience, end = Patience(), time.monotonic() + _LEFT_S
+    while peer.step() is not None and time.monotonic() < end:
+        patience.wait(_SERVE_S)
     link.lock.acquire()  # never released
-    patience = Patience()
     while not link.flush():
         patience.wait(1.0)
     link.send(MASTER, LEAVE, frames.pack_short(BYE))
@@ -74,15 +84,18 @@ def _say_goodbye(link: Link) -> None:
 def _watch(link: Link, inbox: "Inbox") -> None:
     """Do in a thread of its own, while a part is computed, what must not wait for its end.
 
-    Large messages leave: between hosts, MPI moves their bytes only when it is called. And this rank ends if the program
-    has ended, or the master died.
+    Large messages leave: between hosts, MPI moves their bytes only when it is called. Rows that are held here are sent
+    to adders, and what other ranks send is taken in. And this rank ends if the program has ended, or the master died.
     """
     since, looked = None, time.monotonic()
     while True:
-        moving = link.leaving.wait(_GLIMPSE_S)
+        serving = inbox.peer.busy and not inbox.waiting
+        moving = link.leaving.wait(_SERVE_S if serving else _GLIMPSE_S)
         try:
             if moving:
                 _help_on(link)
+            if serving:
+                inbox.serve()
             if time.monotonic() - looked < _GLIMPSE_S:
                 continue
             looked, over = time.monotonic(), link.told_to_leave()
@@ -93,7 +106,7 @@ def _watch(link: Link, inbox: "Inbox") -> None:
         elif since != inbox.looks:
             since = inbox.looks  # it may be about to see for itself
         else:
-            _say_goodbye(link)
+            _say_goodbye(link, inbox.peer)
             link.mpi.Finalize()
             os._exit(0)
 
@@ -112,12 +125,16 @@ def _help_on(link: Link) -> None:
 class Order:
     """A frame, taken apart, and the memory into which the buffers that it announced are being received.
 
-    at: when it was seen.
+    at: when it was seen. spread: the number of the operation that brings the state of a lane, or 0.
     """
 
-    __slots__ = ("_link", "_requests", "at", "frame", "lane", "load", "memory", "stream")
+    __slots__ = ("_link", "_requests", "at", "frame", "lane", "load", "memory", "spread", "stream")
 
     def __init__(self, link: Link, stream: int, frame: bytearray) -> None:
+        self.spread = 0
+        if frame[0] == SPREAD_LANE:
+            head = len(frames.pack_short(SPREAD_LANE))
+            self.spread, frame = frames.unpack_short(frame)[1], frame[head:]
         self.stream, self.frame, self.at = stream, frame, time.monotonic()
         self.lane: frames.LaneFrame | None = None
         self.load: tuple[int, int, Places] = (0, 0, ())  # key, bytes of the pickle, where its arrays lie
@@ -126,7 +143,7 @@ class Order:
         places: Places = ()
         if frame[0] == frames.LANE:
             self.lane = frames.unpack_lane(frame)
-            places = self.lane.buffers
+            places = self.lane.buffers if not self.spread else ()
         elif frame[0] == frames.LOAD:
             self.load = frames.unpack_load(frame)
             places = [(0, self.load[1]), *self.load[2]]
@@ -144,11 +161,14 @@ class Order:
 
 
 class Inbox:
-    """Orders that have arrived. Those that end something are looked at even while a lane is at work."""
+    """Orders that have arrived. Those that end something are looked at even while a lane is at work.
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self.looks = 0
+    waiting: whether the main thread waits for orders, and serves other ranks itself.
+    """
+
+    def __init__(self, link: Link, peer: Peer) -> None:
+        self._link, self.peer = link, peer
+        self.looks, self.waiting = 0, False
         self._orders: deque[Order] = deque()
         self._over = (0, 0)  # the last stream and round known to need no work
         self._stopped: dict[int, tuple[int, int]] = {}  # in which stream and round a slot was last recovered
@@ -156,11 +176,17 @@ class Inbox:
     def look(self, *, first: bool = False) -> None:
         """Take in what has arrived, or only its first order."""
         self.looks += 1
+        with self._link.lock:  # frames must stay in order, and what they announce follows them
+            self._look(first)
+
+    def _look(self, first: bool) -> None:
         try:
             while (found := self._link.receive()) is not None:
                 _, stream, frame = found
                 kind = frame[0]
-                if kind == PURGE:
+                if kind in ORDERS:
+                    self.peer.hear(stream, frame)
+                elif kind == PURGE:
                     self._over = max(self._over, (stream, frames.unpack_short(frame)[1]))
                 elif kind == STOP:
                     slot, round = frames.unpack_short(frame)
@@ -180,16 +206,47 @@ class Inbox:
 
     def take(self, timeout_s: float | None) -> Order | None:
         """Return the next order, after waiting for it at most this long."""
+        self.waiting = True
+        try:
+            return self._take(timeout_s)
+        finally:
+            self.waiting = False
+
+    def serve(self) -> None:
+        """Do what other ranks need of this one, in the middle of a task."""
+        patience, quiet = Patience(), time.monotonic()
+        while not self.waiting:
+            self._look_again()
+            served = self.peer.step()
+            if served:
+                patience, quiet = Patience(), time.monotonic()
+            elif served is None or time.monotonic() - quiet > _QUIET_S:
+                return
+            else:
+                patience.wait(_SERVE_S)
+
+    def _look_again(self) -> None:
+        looks = self.looks
+        self.look()
+        self.looks = looks  # it is the main thread's looks that are counted
+
+    def _take(self, timeout_s: float | None) -> Order | None:
         end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
-        patience = Patience(self._link)
+        patience, serving = Patience(self._link), Patience()
         self.look()
         while True:
             if self._orders:
                 return self._orders.popleft()
+            served = self.peer.step()
             moving = not self._link.flush()
             left = end - time.monotonic()
             if left > 0:
-                patience.wait(left, moving=moving)
+                if served is None:
+                    patience.wait(left, moving=moving)
+                elif served:
+                    patience, serving = Patience(self._link), Patience()
+                else:
+                    serving.wait(left)
                 # an awaited order is new: looking for what ends it would only yield before it begins
                 self.look(first=True)
             elif timeout_s is not None:
@@ -207,9 +264,12 @@ class Inbox:
 class MpiWorker(LaneWorker):
     """A rank's worker, for one stream."""
 
-    def __init__(self, link: Link, inbox: Inbox, stream: int, pace: Pace | None) -> None:
+    holds = True
+
+    def __init__(self, link: Link, inbox: Inbox, peer: Peer, stream: int, pace: Pace | None) -> None:
         super().__init__(pace)
-        self._link, self._inbox, self._stream = link, inbox, stream
+        self._link, self._inbox, self._peer, self._stream = link, inbox, peer, stream
+        self._tells = False  # whether the master wants to know when this rank is idle again
         self._shelf = Shelf()
         self._looked = 0.0
         self._lent = False  # whether a message is leaving from memory that the next part may use again
@@ -260,10 +320,42 @@ class MpiWorker(LaneWorker):
         else:
             assert kind == CLOSE, kind
             self.open = False
+            self._peer.close(self._stream)
 
     def _bring(self, lane: frames.LaneFrame, order: Order) -> tuple[Work, Any]:
-        order.complete()
-        return self._shelf.bring(lane.key, shipping.unpack_state(lane.state, order.memory, lane.buffers))
+        if order.spread:
+            self._tells, memory = True, self._spread(order.spread)
+        else:
+            order.complete()
+            memory = order.memory
+        return self._shelf.bring(lane.key, shipping.unpack_state(lane.state, memory, lane.buffers))
+
+    def _spread(self, number: int) -> NumberArray:
+        """Return the memory of a state that other ranks pass on, as soon as it is there."""
+        patience = Patience()
+        while (state := self._peer.states.get(number)) is None or not state.over:
+            if not self._going():
+                raise ClusterError("the round is over")
+            if self._peer.step():
+                patience = Patience()
+            else:
+                patience.wait(_SERVE_S)
+        if state.forgotten:
+            raise ClusterError("the round is over")
+        return state.memory
+
+    def rest(self) -> None:
+        """Say that this rank is idle, where that matters: then it may pass on states, and add up."""
+        if self._tells:
+            self._tells = False
+            self._send(frames.pack_short(IDLE, 0, self.round))
+
+    def allocate(self, form: bytes) -> list[NumberArray] | None:
+        """Return memory that was used before for a large message that stays here."""
+        if self._lane is None or not self._lane.added:
+            return None
+        rooms = [self._peer.rooms.take(segment.dtype, segment.count) for segment in trees.layout(form).segments]
+        return None if any(room is None for room in rooms) else [room for room in rooms if room is not None]
 
     def _unload(self, key: int) -> None:
         self._shelf.pop(key)
@@ -271,7 +363,13 @@ class MpiWorker(LaneWorker):
             self.forget()
 
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
-        """Send a frame with the message in it, or with the message after it."""
+        """Send a frame with the message in it, or with the message after it; or announce a message that stays here."""
+        if self.stays(slot, form):
+            told = tuple(map(narrow_largest, segments)) if is_narrow(form) else sizes(form, segments)
+            self._peer.hold(self._stream, (self.round, slot, row), segments)
+            self._tells = True
+            self._send(frames.pack_result(self.round, slot, row, seconds, form, frames.ELSEWHERE, told))
+            return
         if trees.layout(form).nbytes > INLINE:
             self._lent |= not all(map(private, segments))
             head = frames.pack_result(self.round, slot, row, seconds, form, FOLLOWS, self.sizes(slot, form, segments))

@@ -65,3 +65,13 @@ def widened(segments: Sequence[NumberArray]) -> list[NumberArray]:
         bits <<= 16
         found.append(bits.view(np.float32))
     return found
+
+
+def largest(segment: NumberArray) -> float:
+    """Return the largest absolute value of a narrow segment, 0 of an empty one; not finite where a number is not.
+
+    >>> largest(narrowed(b'["f",3]', [np.array([1.0, -2.0, 0.5], dtype="f")])[1][0])
+    2.0
+    """
+    most = max((int((segment[at : at + _BLOCK] & 0x7FFF).max()) for at in range(0, len(segment), _BLOCK)), default=0)
+    return float(widened([np.array([most], np.uint16)])[0][0])
