@@ -22,6 +22,7 @@ from echelon.clusters.base import (
     Trouble,
     Unread,
     Up,
+    Vanished,
     Work,
     Writes,
 )
@@ -86,5 +87,5 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "CLUSTERS", "Added", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind",
     "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Report", "Room", "Sum", "ThreadCluster", "Total",
-    "Trouble", "Unread", "Up", "VirtualCluster", "Work", "Writes", "new_key",
+    "Trouble", "Unread", "Up", "Vanished", "VirtualCluster", "Work", "Writes", "new_key",
 ]  # fmt: skip

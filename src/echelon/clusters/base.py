@@ -147,6 +147,14 @@ class Unread:
     messages: tuple[Message, ...]
 
 
+class Vanished(Exception):
+    """Messages that were just added up may have vanished meanwhile: their worker has died. The total is not used."""
+
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        super().__init__(messages)
+        self.messages = messages
+
+
 Report = Up | Down | Message | Trouble | Added | Unread
 
 
@@ -217,7 +225,7 @@ class Cluster(Protocol):
         """Return what happened, after waiting for it at most this long (None: as long as it takes)."""
 
     def combine(self, weights: NumberArray, messages: Sequence[Message]) -> Total:
-        """Return the weighted sum of messages of one form that lie here."""
+        """Return the weighted sum of messages of one form that lie here; raise `Vanished` where that can't be sure."""
 
     def add(self, round: int, sums: Sequence[Sum]) -> None:
         """Have messages, of which some lie elsewhere, added up where they lie; `Added` follows, or `Unread`.

@@ -224,6 +224,11 @@ class Crew:
         """Return the process of each worker that is up, by its number."""
         return {handle.number: handle.pid for handle in list(self.numbers.values()) if handle.up and not handle.ending}
 
+    def ending(self, worker: int) -> bool:
+        """Return whether a worker is gone or going: then memory of devices that it lent may be gone, too."""
+        known = self.numbers.get(worker)
+        return known is None or known.ending or proc.ending(known.pid)
+
     def doing(self) -> list[Doing]:
         """Return what each worker does, from the board, and whether the system has it stopped."""
         found = []

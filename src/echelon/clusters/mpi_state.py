@@ -176,8 +176,6 @@ class Spreading:
 
 def copied(buffers: list[Any], places: list[tuple[int, int]], memory: NumberArray) -> list[NumberArray]:
     """Copy buffers to their places in a memory; return them there."""
-    found = []
-    for buffer, (at, size) in zip(buffers, places, strict=True):
-        found.append(memory[at : at + size])
-        copy(found[-1], np.frombuffer(buffer, np.uint8))
+    found = [memory[at : at + size] for at, size in places]
+    copy([(to, np.frombuffer(buffer, np.uint8)) for to, buffer in zip(found, buffers, strict=True)])
     return found

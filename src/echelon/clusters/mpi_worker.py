@@ -350,7 +350,7 @@ class MpiWorker(LaneWorker):
             self._tells = False
             self._send(frames.pack_short(IDLE, 0, self.round))
 
-    def allocate(self, form: bytes) -> list[NumberArray] | None:
+    def allocate(self, form: bytes, device: Any) -> list[NumberArray] | None:
         """Return memory that was used before for a large message that stays here."""
         if self._lane is None or not self._lane.added:
             return None
@@ -365,7 +365,7 @@ class MpiWorker(LaneWorker):
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send a frame with the message in it, or with the message after it; or announce a message that stays here."""
         if self.stays(slot, form):
-            told = tuple(map(narrow_largest, segments)) if is_narrow(form) else sizes(form, segments)
+            told = tuple(map(narrow_largest, segments)) if is_narrow(form) else self.sizes(slot, form, segments)
             self._peer.hold(self._stream, (self.round, slot, row), segments)
             self._tells = True
             self._send(frames.pack_result(self.round, slot, row, seconds, form, frames.ELSEWHERE, told))

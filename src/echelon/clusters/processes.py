@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from echelon import checks, trees
+from echelon.arrays import NumberArray
 from echelon.cause import caught
 from echelon.clusters import frames, memory, parallel, shipping
 from echelon.clusters.adding import Adding
-from echelon.clusters.base import Doing, Message, RealTime, Report, Trouble
+from echelon.clusters.base import Doing, Message, RealTime, Report, Total, Trouble, Vanished
 from echelon.clusters.crew import Crew
 from echelon.clusters.cuda import NotShared
 from echelon.clusters.mailbox import Mailbox
@@ -35,6 +36,10 @@ log = logging.getLogger("echelon.clusters")
 _BATCH = 64  # frames taken from one worker before the others get a turn
 _ALL = 1 << 62  # a round after all rounds
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
+
+
+def _on_its_device(message: Message) -> bool:
+    return any(not isinstance(segment, np.ndarray) for segment in message.segments)
 
 
 def _on_device(form: bytes, arena: memory.Arena, ticket: int) -> list[Any]:
@@ -275,6 +280,14 @@ class ProcessCluster(RealTime, Adding):
             reports.append(self._crew.greet(handle, frames.unpack_short(frame)[0]))
         else:
             raise ValueError(f"{frame[0]} is no kind of frame")
+
+    def combine(self, weights: NumberArray, messages: Sequence[Message]) -> Total:
+        """Return the weighted sum of messages; what lies on a device goes with the process of its worker."""
+        total = super().combine(weights, messages)
+        gone = tuple(message for message in messages if _on_its_device(message) and self._crew.ending(message.worker))
+        if gone:
+            raise Vanished(gone)
+        return total
 
     def release(self, message: Message) -> None:
         """Give back the memory of a message."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from echelon import trees
 from echelon.cause import Cause, caught
-from echelon.clusters import Added, Cluster, Down, Message, Report, Trouble, Unread, Up
+from echelon.clusters import Added, Cluster, Down, Message, Report, Sum, Trouble, Unread, Up, Vanished
 from echelon.clusters.faults import MasterKilled
 from echelon.codes import ErrorEstimate, Weights
 from echelon.errors import JournalError, NotDecodable, NotFinite
@@ -44,6 +44,7 @@ _arrival: Callable[[tuple[Any, ...]], Arrival] = partial(tuple.__new__, Arrival)
 _received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__, events.Received)
 
 FATAL = JournalError, MasterKilled  # end the stream, whoever's code they pass through
+_SOON_S = 0.003  # until what can wait is done, where nobody needs anything else
 _LONGEST_S = 1e6  # that a cluster can wait: more milliseconds are too many for the operating system
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
 
@@ -145,14 +146,20 @@ class Driver:
         """Do what was ordered, then what the cluster reports next, after waiting for it at most this long."""
         while self._orders and not self.stopped:
             self._orders.popleft()()
-        self._tidy()
+        if self.stopped or self._cluster.virtual or self._seen is not None:
+            self._tidy()
         if self.stopped:
             return
         due = min(self._timer[0] if self._timer else math.inf, self._liveness.due, self._unkept.due)
         if due < math.inf:
             left = min(max(0.0, due - self.now()), _LONGEST_S)
             timeout_s = left if timeout_s is None else min(timeout_s, left)
+        if self._finished_rounds:
+            # a thread that waits for the result goes first: it may have the next job
+            timeout_s = _SOON_S if timeout_s is None else min(timeout_s, _SOON_S)
         reports = self._cluster.poll(timeout_s if timeout_s is None else min(timeout_s, _LONGEST_S))
+        if self._seen is None and not self._orders:
+            self._tidy()
         for report in reports:
             self._hear(report)
         if due < math.inf or self._timer is not None:
@@ -396,12 +403,28 @@ class Driver:
         collected = Collected(self._messages, self._weights, self._cluster.combine, running.codes)
         if running.job.added and collected.unread():
             return self._again(round)
-        if not running.job.added or not collected.elsewhere():
+        if not running.job.added:
             return self._advance(running, seen, collected)
         wanted = collected.wanted(by_slot=running.job.by_slot)
+        if not collected.elsewhere():
+            return self._add_here(running, seen, collected, wanted)
         self._adding = _Adding(running, seen, collected, tuple(wanted))
         self._cluster.add(round, tuple(wanted.values()))
         return None
+
+    def _add_here(
+        self, running: Running, seen: RoundSeen, collected: Collected, wanted: dict[tuple[int, ...], Sum]
+    ) -> events.Event | None:
+        """Add up what lies here, and go on."""
+        try:
+            collected.use({slots: self._cluster.combine(*one) for slots, one in wanted.items()})
+        except Vanished as error:
+            self._unread(error.messages, self.now())
+            return self._again(seen.round)
+        except Exception as error:
+            self._drop_messages()
+            return events.Failed(self.now(), seen.round, caught(error))
+        return self._advance(running, seen, collected)
 
     def _added(self, report: Added) -> None:
         """Go on with what was added up elsewhere."""
