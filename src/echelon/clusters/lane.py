@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from echelon import trees
 from echelon.arrays import NumberArray, private
 from echelon.cause import Cause, caught
@@ -35,15 +37,23 @@ class Lane:
     wanted: says whether the current row is still needed.
     allocate: gives memory for a message of some form, into which a sum is written directly; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
+    copy: copies what is kept.
 
     added: whether its rows are only ever added up.
     """
 
     def __init__(
-        self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None, *, own: bool = False
+        self,
+        work: Work,
+        state: Any,
+        wanted: Callable[[], bool],
+        allocate: Allocate | None = None,
+        *,
+        own: bool = False,
+        copy: Callable[[NumberArray], NumberArray] = np.copy,
     ) -> None:
         self._narrow, self.added = bool(getattr(work, "narrow", False)), _added(work)
-        self._work, self._state, self._wanted, self._own = work, state, wanted, own
+        self._work, self._state, self._wanted, self._own, self._copy = work, state, wanted, own, copy
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
         self._uses: dict[int, int] = {}  # of each part, by rows still to compute
@@ -116,11 +126,19 @@ class Lane:
         for part in parts:
             self._used(part)
         self.computing = parts
-        return _flat(work.at_once(self._state, parts, coefficients), keep=self._own)
+        return self._flat(work.at_once(self._state, parts, coefficients), keep=self._own)
 
     def _part(self, part: int, *, keep: bool) -> tuple[bytes, list[NumberArray]]:
         self.computing = (part,)
-        return _flat(self._work.part(self._state, part), keep)
+        return self._flat(self._work.part(self._state, part), keep)
+
+    def _flat(self, result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
+        """Return form and segments of a part's result; what is kept for later must not lie in foreign memory."""
+        form, segments = trees.flatten(result)
+        del result  # an array without other references is not copied
+        return form, [
+            segment if private(segment) else self._copy(segment) for segment in segments
+        ] if keep else segments
 
     def _used(self, part: int) -> None:
         """Count one use of a part less, and drop its result after the last."""
@@ -170,13 +188,6 @@ class AheadLane:
             return None if self._ahead is None else self._ahead.row(slot - AHEAD, row)
         except BaseException:
             return None
-
-
-def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
-    """Return form and segments of a part's result; what is kept for later must not lie in foreign memory."""
-    form, segments = trees.flatten(result)
-    del result  # an array without other references is not copied
-    return form, [segment if private(segment) else segment.copy() for segment in segments] if keep else segments
 
 
 def _added(work: Work) -> bool:
@@ -243,6 +254,10 @@ class LaneWorker(ABC):
         """Return memory that a message of this form is to be written into, or None for any."""
         return None
 
+    def copy(self, segment: NumberArray) -> NumberArray:
+        """Return a copy of part of a result, to be kept."""
+        return segment.copy()
+
     def stage(self, form: bytes, segments: list[NumberArray]) -> None:  # noqa: B027 - most just send
         """Get a message ready, so that it can leave at once when it is due."""
 
@@ -308,7 +323,8 @@ class LaneWorker(ABC):
         return self._one_lane(work, state)
 
     def _one_lane(self, work: Work, state: Any) -> Lane:
-        return Lane(work, state, self.wanted, self.allocate, own=self.keeps or (self.holds and _added(work)))
+        own = self.keeps or (self.holds and _added(work))
+        return Lane(work, state, self.wanted, self.allocate, own=own, copy=self.copy)
 
     def stays(self, slot: int, form: bytes) -> bool:
         """Return whether a message of the current lane stays here, and is only announced."""
