@@ -1,4 +1,4 @@
-"""Ranks that die or hang while rows are added up: run by test_mpi.py under ``mpiexec --with-ft ulfm``."""
+"""Ranks that die or hang while rows are added up: run by test_mpi.py under ``mpiexec --with-ft ulfm``, with eight."""
 
 import os
 import signal

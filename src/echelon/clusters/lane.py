@@ -38,16 +38,24 @@ class Lane:
     allocate: gives memory for a message of some form, into which a sum is written directly, on a device where one is
         named; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
+    copy: copies what is kept.
 
     added: whether its rows are only ever added up.
     sizes: the largest number of each segment of the last row, where the work has told it.
     """
 
     def __init__(
-        self, work: Work, state: Any, wanted: Callable[[], bool], allocate: Allocate | None = None, *, own: bool = False
+        self,
+        work: Work,
+        state: Any,
+        wanted: Callable[[], bool],
+        allocate: Allocate | None = None,
+        *,
+        own: bool = False,
+        copy: Callable[[NumberArray], NumberArray] = np.copy,
     ) -> None:
         self._narrow, self.added = bool(getattr(work, "narrow", False)), _added(work)
-        self._work, self._state, self._wanted, self._own = work, state, wanted, own
+        self._work, self._state, self._wanted, self._own, self._copy = work, state, wanted, own, copy
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
         self._uses: dict[int, int] = {}  # of each part, by rows still to compute
@@ -139,9 +147,9 @@ class Lane:
         if given and result is given[0] and not isinstance(result, np.ndarray):
             return trees.array_form(np.dtype(str(result.dtype).removeprefix("torch.")).char, (len(result),)), given
         if not given or result is given[0]:
-            return _flat(result, keep=self._own and not given)
+            return self._flat(result, keep=self._own and not given)
         given[0][:] = result
-        return _flat(given[0], keep=False)
+        return self._flat(given[0], keep=False)
 
     def _at_once(
         self, work: AtOnce, parts: Sequence[int], coefficients: NumberArray
@@ -152,11 +160,19 @@ class Lane:
         for part in parts:
             self._used(part)
         self.computing = parts
-        return _flat(work.at_once(self._state, parts, coefficients), keep=self._own)
+        return self._flat(work.at_once(self._state, parts, coefficients), keep=self._own)
 
     def _part(self, part: int, *, keep: bool) -> tuple[bytes, list[NumberArray]]:
         self.computing = (part,)
-        return _flat(self._work.part(self._state, part), keep)
+        return self._flat(self._work.part(self._state, part), keep)
+
+    def _flat(self, result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
+        """Return form and segments of a part's result; what is kept for later must not lie in foreign memory."""
+        form, segments = trees.flatten(result)
+        del result  # an array without other references is not copied
+        return form, [
+            segment if private(segment) else self._copy(segment) for segment in segments
+        ] if keep else segments
 
     def _used(self, part: int) -> None:
         """Count one use of a part less, and drop its result after the last."""
@@ -211,13 +227,6 @@ class AheadLane:
             return None if self._ahead is None else self._ahead.row(slot - AHEAD, row)
         except BaseException:
             return None
-
-
-def _flat(result: Any, keep: bool) -> tuple[bytes, list[NumberArray]]:
-    """Return form and segments of a part's result; what is kept for later must not lie in foreign memory."""
-    form, segments = trees.flatten(result)
-    del result  # an array without other references is not copied
-    return form, [segment if private(segment) else segment.copy() for segment in segments] if keep else segments
 
 
 def _added(work: Work) -> bool:
@@ -278,6 +287,10 @@ class LaneWorker(ABC):
         device: of torch, where one array may lie there; None for this process's own memory.
         """
         return None
+
+    def copy(self, segment: NumberArray) -> NumberArray:
+        """Return a copy of part of a result, to be kept."""
+        return segment.copy()
 
     def stage(self, form: bytes, segments: list[NumberArray]) -> None:  # noqa: B027 - most just send
         """Get a message ready, so that it can leave at once when it is due."""
@@ -344,7 +357,8 @@ class LaneWorker(ABC):
         return self._one_lane(work, state)
 
     def _one_lane(self, work: Work, state: Any) -> Lane:
-        return Lane(work, state, self.wanted, self.allocate, own=self.keeps or (self.holds and _added(work)))
+        own = self.keeps or (self.holds and _added(work))
+        return Lane(work, state, self.wanted, self.allocate, own=own, copy=self.copy)
 
     def stays(self, slot: int, form: bytes) -> bool:
         """Return whether a message of the current lane stays here, and is only announced."""

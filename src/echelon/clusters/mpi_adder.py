@@ -28,7 +28,7 @@ from echelon.clusters.mpi_plane import (
 from echelon.clusters.narrow import is_narrow, widened
 from echelon.clusters.parallel import extreme
 
-_WINDOW = 16  # pieces that are received at a time
+_WINDOW = 8  # pieces that are received at a time
 
 Rows = Mapping[tuple[int, ...], list[NumberArray]]
 
@@ -46,10 +46,24 @@ def send_shares(link: Link, outbox: Outbox, order: Order, held: Rows, stream: in
 
 
 class Adding:
-    """Adds up one share. What was given up is received to its end all the same: who sent it needs its memory back."""
+    """Adds up one share. What was given up is received to its end all the same: who sent it needs its memory back.
 
-    def __init__(self, link: Link, outbox: Outbox, stream: int, order: Order, share: Share, held: Rows) -> None:
-        self._link, self._outbox, self._order, self._share = link, outbox, order, share
+    spare: memory for pieces, shared by all sums.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        outbox: Outbox,
+        stream: int,
+        order: Order,
+        share: Share,
+        *,
+        held: Rows,
+        rooms: Rooms,
+        spare: list[NumberArray],
+    ) -> None:
+        self._link, self._outbox, self._order, self._share, self._rooms = link, outbox, order, share, rooms
         self.stream, self.number = stream, order.number
         self.dropped = self.over = False
         self._own = {row: held.get((stream, *row.key)) for rows in order.rows for row in rows if row.rank == link.rank}
@@ -59,12 +73,11 @@ class Adding:
             (block, row) for block in self._blocks for row in order.rows[block.sum] if row.rank != link.rank
         )
         self._posted: deque[tuple[int, Any, NumberArray]] = deque()
-        self._memory = deque(np.empty(PIECE, np.uint8) for _ in range(_WINDOW))
+        self._spare = spare
         self._steps = self._work()
 
-    def step(self, rooms: Rooms) -> bool:
+    def step(self) -> bool:
         """Add what has come; return whether something had."""
-        self._rooms = rooms
         try:
             return next(self._steps)
         except StopIteration:
@@ -81,7 +94,7 @@ class Adding:
             if block is None or row is None:
                 return
             size = (block.end - block.at) * self._types(block.sum)[block.segment].itemsize
-            memory = self._memory.popleft()[:size] if self._memory else np.empty(PIECE, np.uint8)[:size]
+            memory = (self._spare.pop() if self._spare else np.empty(PIECE, np.uint8))[:size]
             request = None if row.rank in self._gone else self._link.expect(row.rank, self.number, memory)
             self._posted.append((row.rank, request, memory))
 
@@ -105,7 +118,7 @@ class Adding:
             moved = False
         self._posted.popleft()
         self._piece = memory if came else None
-        self._memory.append(memory if memory.base is None else memory.base)
+        self._whole = memory if memory.base is None else memory.base
 
     def _work(self) -> Iterator[bool]:
         tops = [0.0]
@@ -131,6 +144,8 @@ class Adding:
                 elif not self.dropped:
                     narrow = is_narrow(self._order.forms[block.sum])
                     fresh = not add_to(out, widened([piece])[0] if narrow else piece, row.weight, fresh) and fresh
+                if row.rank != self._link.rank:
+                    self._spare.append(self._whole)
             if self.dropped:
                 continue
             if fresh:

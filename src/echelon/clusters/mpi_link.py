@@ -209,7 +209,7 @@ class Link:
         try:
             return self._posted.Test(status)
         except self.mpi.Exception:
-            # Open MPI 5.0 leaves the error of a death that is known by now in the next frame, which is good anyway
+            # Open MPI 5.0 leaves the error of a death that is known by now with the next frame, which is good
             if status.source == _NOBODY:
                 raise
             return True

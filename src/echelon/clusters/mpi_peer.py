@@ -47,6 +47,7 @@ class Peer:
         self._held: dict[tuple[int, ...], list[NumberArray]] = {}
         self._coming: list[Incoming] = []
         self._sums: list[Adding] = []
+        self._spare: list[NumberArray] = []
         self._orders: deque[tuple[int, bytearray]] = deque()
         self._lock = Lock()
         self._sending = False
@@ -92,7 +93,7 @@ class Peer:
             for state in self._coming:
                 moved |= state.step()
             for sums in self._sums:
-                moved |= sums.step(self.rooms)
+                moved |= sums.step()
             self._coming = [state for state in self._coming if not state.over]
             self._sums = [sums for sums in self._sums if not sums.over]
             self._sending = self._outbox.step()
@@ -107,7 +108,18 @@ class Peer:
             send_shares(self._link, self._outbox, order, self._held, stream)
             for share in order.shares:
                 if share.adder == self._link.rank:
-                    self._sums.append(Adding(self._link, self._outbox, stream, order, share, self._held))
+                    self._sums.append(
+                        Adding(
+                            self._link,
+                            self._outbox,
+                            stream,
+                            order,
+                            share,
+                            held=self._held,
+                            rooms=self.rooms,
+                            spare=self._spare,
+                        )
+                    )
         elif kind == SPREAD:
             self._spread(stream, Spread(*unpacked(frame)))
         elif kind == FREE:

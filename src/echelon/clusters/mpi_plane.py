@@ -23,7 +23,7 @@ from echelon.clusters.narrow import is_narrow
 SPREAD, SPREAD_LANE, PATCH, FORGET, SUM, DROP, FREE, LOST, PING = 41, 42, 43, 44, 45, 46, 47, 48, 49
 # kinds of frames, worker to master
 SPREAD_OVER, SUMMED, PONG, IDLE = 51, 52, 53, 54
-PIECE = 1 << 21  # bytes that are sent as one message: they stay in the cache until they are added
+PIECE = 1 << 20  # bytes that are sent as one message: they stay in the cache until they are added
 _PART = 1 << 23  # bytes of a total that leave as one message
 
 Key = tuple[int, int, int]  # round, slot and row of a message

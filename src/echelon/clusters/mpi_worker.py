@@ -362,6 +362,14 @@ class MpiWorker(LaneWorker):
         if not self._going():
             self.forget()
 
+    def copy(self, segment: NumberArray) -> NumberArray:
+        """Return a copy, in memory that was used before if it is large."""
+        room = self._peer.rooms.take(segment.dtype, len(segment))
+        if room is None:
+            return segment.copy()
+        np.copyto(room, segment)
+        return room
+
     def send(self, slot: int, row: int, seconds: float, form: bytes, segments: list[NumberArray]) -> None:
         """Send a frame with the message in it, or with the message after it; or announce a message that stays here."""
         if self.stays(slot, form):
