@@ -80,8 +80,15 @@ def run(kind: str, kills: int, device: str = "cpu", seed: int = 1) -> str:
     inputs, targets = torch.randn(SAMPLES, WIDTH).double(), torch.randn(SAMPLES, WIDTH).double()
     here = inputs.to(device), targets.to(device)
     optimizers = [torch.optim.SGD(one.parameters(), lr=0.1, momentum=0.9) for one in (model, plain)]
-    loss(plain(here[0][:BATCH]), here[1][:BATCH]).backward()  # so does a GPU's library
-    CLUSTERS[kind](WORKERS).close()  # what an engine keeps after its first use is not counted
+    for one in (model, plain):  # what libraries and engines keep after their first use is not counted
+        loss(one(here[0][:BATCH]), here[1][:BATCH]).backward()
+    with (
+        ec.Stream(CLUSTERS[kind](WORKERS)) as first,
+        CodedGradient(deepcopy(model), loss, (inputs, targets), stream=first, batch_size=BATCH, device=device) as coded,
+    ):
+        coded.backward()
+    del first, coded
+    gc.collect()
     before, off, steps = left(device), 0.0, 0
     cluster: Any = CLUSTERS[kind](WORKERS)
     killer = Killer(cluster, seed)
