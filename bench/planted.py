@@ -240,8 +240,8 @@ BUGS = [
     ),
     Bug(
         "a block is given back twice by its worker", WORKER,
-        "            self._arena.give_back(self._block)\n            self._block = frames.NOWHERE\n",
-        "            self._arena.give_back(self._block)\n", tests=True,
+        "            self._arena.give_back(self._block & ~frames.DEVICE)\n            self._block = frames.NOWHERE\n",
+        "            self._arena.give_back(self._block & ~frames.DEVICE)\n", tests=True,
     ),
     Bug(
         "a block that was sent is used again by its worker", WORKER,
@@ -249,7 +249,7 @@ BUGS = [
     ),
     Bug(
         "a block is kept after its message was abandoned", WORKER,
-        "            self._arena.give_back(self._block)\n            self._block = frames.NOWHERE\n",
+        "            self._arena.give_back(self._block & ~frames.DEVICE)\n            self._block = frames.NOWHERE\n",
         "            self._block = frames.NOWHERE\n", tests=True,
     ),
     Bug(

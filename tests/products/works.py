@@ -78,13 +78,13 @@ class CountedProcesses(ProcessCluster):
         self.loads[key] = self.loads.get(key, 0) + 1
         super().load(key, work)
 
-    def _result(self, handle, frame):
-        message = super()._result(handle, frame)
+    def _result(self, handle, frame, reports):
+        super()._result(handle, frame, reports)
+        message = reports[-1]
         if message.token is not None:
             block = id(message.token[0]), message.token[1]
             self.held.add(block)
             self.blocks.add(block)
-        return message
 
     def release(self, message):
         if message.token is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from echelon import trees
 from echelon.cause import Cause, caught
-from echelon.clusters import Added, Cluster, Down, Message, Report, Sum, Trouble, Unread, Up, Vanished
+from echelon.clusters import Added, Cluster, Down, Message, Report, Trouble, Unread, Up, Vanished
 from echelon.clusters.faults import MasterKilled
 from echelon.codes import ErrorEstimate, Weights
 from echelon.errors import JournalError, NotDecodable, NotFinite
@@ -403,28 +403,12 @@ class Driver:
         collected = Collected(self._messages, self._weights, self._cluster.combine, running.codes)
         if running.job.added and collected.unread():
             return self._again(round)
-        if not running.job.added:
+        if not running.job.added or not collected.elsewhere():
             return self._advance(running, seen, collected)
         wanted = collected.wanted(by_slot=running.job.by_slot)
-        if not collected.elsewhere():
-            return self._add_here(running, seen, collected, wanted)
         self._adding = _Adding(running, seen, collected, tuple(wanted))
         self._cluster.add(round, tuple(wanted.values()))
         return None
-
-    def _add_here(
-        self, running: Running, seen: RoundSeen, collected: Collected, wanted: dict[tuple[int, ...], Sum]
-    ) -> events.Event | None:
-        """Add up what lies here, and go on."""
-        try:
-            collected.use({slots: self._cluster.combine(*one) for slots, one in wanted.items()})
-        except Vanished as error:
-            self._unread(error.messages, self.now())
-            return self._again(seen.round)
-        except Exception as error:
-            self._drop_messages()
-            return events.Failed(self.now(), seen.round, caught(error))
-        return self._advance(running, seen, collected)
 
     def _added(self, report: Added) -> None:
         """Go on with what was added up elsewhere."""
@@ -460,6 +444,7 @@ class Driver:
     def _advance(self, running: Running, seen: RoundSeen, collected: Collected) -> events.Event | None:
         """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
         store, round = running.store, seen.round
+        vanished: tuple[Message, ...] = ()
         try:
             running.state, finished = running.job.advance(
                 running.state, running.iteration + 1, collected, partial(self._decided, round)
@@ -477,6 +462,8 @@ class Driver:
             )
         except FATAL:
             raise
+        except Vanished as error:
+            vanished = error.messages
         except NotFinite as error:
             if not without_code(running):
                 return events.Failed(self.now(), round, caught(error))
@@ -486,8 +473,12 @@ class Driver:
             self._not_ctrl_c(error)
             return events.Failed(self.now(), round, caught(error))
         finally:
-            self._messages = collected.messages
-            self._drop_messages()
+            if not vanished:
+                self._messages = collected.messages
+                self._drop_messages()
+        if vanished:
+            self._unread(vanished, self.now())
+            return self._again(round)
         self._planning.observe(running, seen)
         if not kept:
             return None  # the master waits for it, and opens no other round

@@ -45,7 +45,8 @@ class CodedGradient(Closing):
         bytes of a float32 model's: gradient and loss are then off by about 2^-8, times what decoding amplifies.
     device: where workers compute: "cpu", "cuda", "cuda:1" and so on, or "cuda:auto", which deals the devices of their
         machine out to them. Where the model is on a GPU of the workers' machine, weights and gradients stay in its
-        memory; elsewhere, or where that can't be shared, they go through the host's, and the log says so.
+        memory, and workers share one copy of the weights, which a forward pass must not change; elsewhere, or where
+        memory can't be shared, they go through the host's, and the log says so.
     tolerance: relative error that decoding may bring in, see `SumJob`. With bfloat16 it is 1/16 by default, and codes
         over many chunks may amplify beyond that: gradients then wait for more rows, or fail and ask for more tolerance.
 

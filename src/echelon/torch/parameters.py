@@ -110,6 +110,9 @@ def _numbers(tensor: Tensor) -> Any:
 class Loaded:
     """A hull with the numbers of a state. wanted: the parameters that are trained, leaves of a graph.
 
+    Parameters in the memory of a GPU that is shared are views of it: a forward pass that writes into them past torch's
+    own count (through ``.data``) is not noticed there, and reaches other workers.
+
     pages: where the state's large arrays lie, if parameters may be views of them; else all is copied. It serves any
     state with the same switches whose arrays lie there, too.
     """
@@ -140,11 +143,8 @@ class Loaded:
         for weight in self.wanted:
             weight.register_post_accumulate_grad_hook(self._found)  # type: ignore[no-untyped-call]
         self._found_by: Callable[[nn.Parameter], None] | None = None
-        self._weights, self._all = weights, [tensor for _, tensor in _tensors(self._model)]
+        self._all = [tensor for _, tensor in _tensors(self._model)]
         self._versions = self._written()
-        # of memory that others use, too: what the first pass leaves is compared with what it found
-        shared = device.type == "cuda" and len(self._copies) < len(tensors)
-        self._before = [weight.detach().clone() for weight in weights] if shared else []
 
     def fill(self, tensors: Sequence[Any]) -> None:
         """Take the numbers of another state."""
@@ -176,18 +176,13 @@ class Loaded:
 
     def check(self) -> None:
         """Refuse what torch does not see: that a pass has written into the memory of parameters."""
-        differ = any(not torch.equal(old, new) for old, new in zip(self._before, self._weights, strict=False))
-        if differ or (self._pages is not None and self._pages.written()):
+        if self._pages is not None and self._pages.written():
             self._restore()
             raise ArgumentError(_WRITES.format("parameters"))
-        self._before = []
 
     def _restore(self) -> None:
         if self._pages is not None:
             self._pages.give_back()
-        with torch.no_grad():
-            for old, new in zip(self._before, self._weights, strict=False):
-                new.copy_(old)
 
     def _written(self) -> list[int]:
         """Return how often numbers were changed in place."""
