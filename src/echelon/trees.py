@@ -164,4 +164,6 @@ def unflatten(form: bytes, segments: Sequence[NumberArray]) -> Any:
         found = by_char[char][..., start : start + size]
         return found.reshape((*found.shape[:-1], *shape))
 
-    return build(parsed)
+    found = build(parsed)
+    by_char.clear()  # `build` refers to itself: what it holds would stay until the next collection of garbage
+    return found
