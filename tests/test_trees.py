@@ -11,4 +11,5 @@ def test_segments_are_let_go_as_soon_as_nobody_has_the_result():
     form, segments = flatten({"a": np.ones(3), "b": np.ones(2)})
     before = sys.getrefcount(segments[0])
     unflatten(form, segments)
-    assert sys.getrefcount(segments[0]) == before
+    after = sys.getrefcount(segments[0])
+    assert after == before
