@@ -20,13 +20,14 @@ from echelon import trees
 from echelon.clusters import frames, shipping
 from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Sum, Trouble, Up
+from echelon.clusters.mpi_inbox import CLOSE, DIE, OPEN, PURGE, STOP
 from echelon.clusters.mpi_link import Parcel, Patience
 from echelon.clusters.mpi_plane import IDLE, LOST, SPREAD_LANE, SPREAD_OVER, SUMMED, Outbox
 from echelon.clusters.mpi_ranks import SILENCE_S, Rank
 from echelon.clusters.mpi_run import following, join
 from echelon.clusters.mpi_state import Spreading, copied
 from echelon.clusters.mpi_sums import Sums
-from echelon.clusters.mpi_worker import CLOSE, DIE, FOLLOWS, OPEN, PURGE, STOP
+from echelon.clusters.mpi_worker import FOLLOWS
 from echelon.clusters.pace import paces
 from echelon.errors import ArgumentError, ClusterError
 from echelon.plan import Task, stopped_as

@@ -12,10 +12,11 @@ import numpy as np
 
 from echelon import trees
 from echelon.clusters import frames
+from echelon.clusters.mpi_inbox import BYE, CLOSE
 from echelon.clusters.mpi_link import MASTER, Link, Patience, joined
 from echelon.clusters.mpi_plane import SUMMED, Summed, unpacked
 from echelon.clusters.mpi_sums import drop
-from echelon.clusters.mpi_worker import BYE, CLOSE, FOLLOWS, serve
+from echelon.clusters.mpi_worker import FOLLOWS, serve
 
 _GRACE_S = 30.0  # how long ranks may take to end with the program; one that computes a part is ended after a second
 _attended: list[Link] = []  # the link of rank 0, once the others work for it

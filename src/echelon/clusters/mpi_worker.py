@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 import traceback
-from collections import deque
 from functools import partial
 from threading import Thread, current_thread, main_thread
 from typing import Any, NoReturn
@@ -19,9 +18,10 @@ from echelon.cause import Cause
 from echelon.clusters import blas_threads, frames, shipping
 from echelon.clusters.base import Work
 from echelon.clusters.lane import LaneWorker
-from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience, Places
-from echelon.clusters.mpi_peer import ORDERS, Peer
-from echelon.clusters.mpi_plane import IDLE, SPREAD_LANE
+from echelon.clusters.mpi_inbox import BYE, CLOSE, OPEN, SERVE_S, Inbox, Order
+from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience
+from echelon.clusters.mpi_peer import Peer
+from echelon.clusters.mpi_plane import IDLE
 from echelon.clusters.narrow import is_narrow
 from echelon.clusters.narrow import largest as narrow_largest
 from echelon.clusters.pace import Pace
@@ -30,14 +30,8 @@ from echelon.errors import ClusterError
 
 INLINE = 64 * 1024  # bytes of a result that are copied into its frame; larger ones leave from where they lie
 FOLLOWS = 0  # the offset of a payload that follows its frame
-# kinds of frames besides those of `frames`
-OPEN, CLOSE, PURGE, STOP, DIE, BYE = 31, 32, 33, 34, 35, 36
-_ALL = 1 << 62  # a round after all rounds
-_FOREVER_S = 3600.0
 _GLIMPSE_S = 0.5  # how often a thread looks whether the program has ended while a part goes on
-_SERVE_S = 2e-3  # how often it looks for orders while rows are held here
 _NUDGE_S = 1e-3  # how often it lets bytes move that are under way, for a glimpse's time at most
-_QUIET_S = 5e-3  # without bytes from other ranks, after which it looks less often
 _LEFT_S = 2.0  # that other ranks may take for what they are sent at the end
 _GLANCE_S = 2e-4  # how often to look for orders in the middle of a lane: where ranks share processors, a look yields
 
@@ -71,7 +65,7 @@ def _die(link: Link) -> NoReturn:
 def _say_goodbye(link: Link, peer: Peer) -> None:
     patience, end = Patience(), time.monotonic() + _LEFT_S
     while peer.step() is not None and time.monotonic() < end:
-        patience.wait(_SERVE_S)
+        patience.wait(SERVE_S)
     link.lock.acquire()  # never released
     while not link.flush():
         patience.wait(1.0)
@@ -81,7 +75,7 @@ def _say_goodbye(link: Link, peer: Peer) -> None:
     link.end()
 
 
-def _watch(link: Link, inbox: "Inbox") -> None:
+def _watch(link: Link, inbox: Inbox) -> None:
     """Do in a thread of its own, while a part is computed, what must not wait for its end.
 
     Large messages leave: between hosts, MPI moves their bytes only when it is called. Rows that are held here are sent
@@ -90,7 +84,7 @@ def _watch(link: Link, inbox: "Inbox") -> None:
     since, looked = None, time.monotonic()
     while True:
         serving = inbox.peer.busy and not inbox.waiting
-        moving = link.leaving.wait(_SERVE_S if serving else _GLIMPSE_S)
+        moving = link.leaving.wait(SERVE_S if serving else _GLIMPSE_S)
         try:
             if moving:
                 _help_on(link)
@@ -120,145 +114,6 @@ def _help_on(link: Link) -> None:
             link.leaving.set()
             return
         time.sleep(_NUDGE_S)
-
-
-class Order:
-    """A frame, taken apart, and the memory into which the buffers that it announced are being received.
-
-    at: when it was seen. spread: the number of the operation that brings the state of a lane, or 0.
-    """
-
-    __slots__ = ("_link", "_requests", "at", "frame", "lane", "load", "memory", "spread", "stream")
-
-    def __init__(self, link: Link, stream: int, frame: bytearray) -> None:
-        self.spread = 0
-        if frame[0] == SPREAD_LANE:
-            head = len(frames.pack_short(SPREAD_LANE))
-            self.spread, frame = frames.unpack_short(frame)[1], frame[head:]
-        self.stream, self.frame, self.at = stream, frame, time.monotonic()
-        self.lane: frames.LaneFrame | None = None
-        self.load: tuple[int, int, Places] = (0, 0, ())  # key, bytes of the pickle, where its arrays lie
-        self.memory: Any = b""
-        self._link, self._requests = link, []
-        places: Places = ()
-        if frame[0] == frames.LANE:
-            self.lane = frames.unpack_lane(frame)
-            places = self.lane.buffers if not self.spread else ()
-        elif frame[0] == frames.LOAD:
-            self.load = frames.unpack_load(frame)
-            places = [(0, self.load[1]), *self.load[2]]
-        if places:
-            self.memory = np.empty(places[-1][0] + places[-1][1], dtype=np.uint8)
-            self._requests = link.collect(MASTER, self.memory, places)
-
-    def complete(self) -> None:
-        """Wait until all buffers are there."""
-        patience = Patience()
-        for request in self._requests:
-            while not self._link.over(request):
-                patience.wait(1.0, moving=True)
-        self._requests = []
-
-
-class Inbox:
-    """Orders that have arrived. Those that end something are looked at even while a lane is at work.
-
-    waiting: whether the main thread waits for orders, and serves other ranks itself.
-    """
-
-    def __init__(self, link: Link, peer: Peer) -> None:
-        self._link, self.peer = link, peer
-        self.looks, self.waiting = 0, False
-        self._orders: deque[Order] = deque()
-        self._over = (0, 0)  # the last stream and round known to need no work
-        self._stopped: dict[int, tuple[int, int]] = {}  # in which stream and round a slot was last recovered
-
-    def look(self, *, first: bool = False) -> None:
-        """Take in what has arrived, or only its first order."""
-        self.looks += 1
-        with self._link.lock:  # frames must stay in order, and what they announce follows them
-            self._look(first)
-
-    def _look(self, first: bool) -> None:
-        try:
-            while (found := self._link.receive()) is not None:
-                _, stream, frame = found
-                kind = frame[0]
-                if kind in ORDERS:
-                    self.peer.hear(stream, frame)
-                elif kind == PURGE:
-                    self._over = max(self._over, (stream, frames.unpack_short(frame)[1]))
-                elif kind == STOP:
-                    slot, round = frames.unpack_short(frame)
-                    self._stopped[slot] = stream, round
-                elif kind == DIE:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                else:
-                    if kind == CLOSE:
-                        self._over = max(self._over, (stream, _ALL))
-                    self._orders.append(Order(self._link, stream, frame))
-                    if first:
-                        return
-        except self._link.mpi.Exception as error:
-            self._link.news_of_loss(error)
-            if MASTER in self._link.lost:
-                raise  # nobody is left to work for
-
-    def take(self, timeout_s: float | None) -> Order | None:
-        """Return the next order, after waiting for it at most this long."""
-        self.waiting = True
-        try:
-            return self._take(timeout_s)
-        finally:
-            self.waiting = False
-
-    def serve(self) -> None:
-        """Do what other ranks need of this one, in the middle of a task."""
-        patience, quiet = Patience(), time.monotonic()
-        while not self.waiting:
-            self._look_again()
-            served = self.peer.step()
-            if served:
-                patience, quiet = Patience(), time.monotonic()
-            elif served is None or time.monotonic() - quiet > _QUIET_S:
-                return
-            else:
-                patience.wait(_SERVE_S)
-
-    def _look_again(self) -> None:
-        looks = self.looks
-        self.look()
-        self.looks = looks  # it is the main thread's looks that are counted
-
-    def _take(self, timeout_s: float | None) -> Order | None:
-        end = time.monotonic() + (_FOREVER_S if timeout_s is None else timeout_s)
-        patience, serving = Patience(self._link), Patience()
-        self.look()
-        while True:
-            if self._orders:
-                return self._orders.popleft()
-            served = self.peer.step()
-            moving = not self._link.flush()
-            left = end - time.monotonic()
-            if left > 0:
-                if served is None:
-                    patience.wait(left, moving=moving)
-                elif served:
-                    patience, serving = Patience(self._link), Patience()
-                else:
-                    serving.wait(left)
-                # an awaited order is new: looking for what ends it would only yield before it begins
-                self.look(first=True)
-            elif timeout_s is not None:
-                return None
-
-    def over(self, stream: int) -> int:
-        """Return the last round of a stream that needs no work."""
-        return self._over[1] if self._over[0] == stream else 0 if self._over[0] < stream else _ALL
-
-    def stopped(self, stream: int, round: int, slot: int) -> bool:
-        """Return whether a slot of a round needs no more work."""
-        return self._stopped.get(slot) == (stream, round)
 
 
 class MpiWorker(LaneWorker):
@@ -339,7 +194,7 @@ class MpiWorker(LaneWorker):
             if self._peer.step():
                 patience = Patience()
             else:
-                patience.wait(_SERVE_S)
+                patience.wait(SERVE_S)
         if state.forgotten:
             raise ClusterError("the round is over")
         return state.memory
