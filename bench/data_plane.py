@@ -35,7 +35,9 @@ def processors() -> int:
 
 def report() -> str:
     """Return what is measured on any machine: two workers, and sums that fit its memory."""
-    return "\n\n".join((training([2], 2048), adding(ROW_BYTES // 4, "float32")))
+    from bench import data_plane_ray
+
+    return "\n\n".join((training([2], 2048), adding(ROW_BYTES // 4, "float32"), data_plane_ray.report()))
 
 
 # training on processors: DDP over Gloo

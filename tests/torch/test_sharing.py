@@ -1,0 +1,144 @@
+"""Weights that workers share with the master: nobody may write into them, and nobody else sees it if one does."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import echelon as ec
+from echelon.clusters import seat
+from echelon.errors import ArgumentError, JobFailed
+from echelon.torch import CodedGradient
+from echelon.torch.devices import checked_device, resolved
+
+
+class Clamped(nn.Module):
+    """A layer whose forward pass writes into its weights past torch's own count, if it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(80, 80, dtype=torch.float64))
+        self.register_buffer("writes", torch.zeros(1))
+
+    def forward(self, x):
+        if self.writes[0] > 0:
+            self.weight.data[3, 3] = 7.0
+        return x @ self.weight
+
+
+DATA = torch.ones(8, 80, dtype=torch.float64), torch.zeros(8, 80, dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    with ec.Stream("processes", workers=2) as stream:
+        yield stream
+
+
+def test_a_forward_pass_that_writes_into_shared_weights_is_refused_and_what_it_wrote_is_gone(stream):
+    model, loss = Clamped(), nn.MSELoss()
+    with CodedGradient(model, loss, DATA, stream=stream) as coded:
+        coded.backward()
+        right = model.weight.grad.clone()
+        model.writes.fill_(1.0)
+        with pytest.raises(JobFailed, match="writes into parameters"):
+            coded.backward()
+        assert float(model.weight.detach()[3, 3]) == 1.0
+        model.writes.fill_(0.0)
+        for _ in range(4):  # in every memory that states lie in
+            model.zero_grad()
+            coded.backward()
+            assert torch.equal(model.weight.grad, right)
+
+
+def test_an_embedding_that_rescales_its_weights_is_refused(stream):
+    model = nn.Sequential(nn.Embedding(500, 40, max_norm=0.1), nn.Flatten(), nn.Linear(80, 2))
+    data = torch.arange(16).reshape(8, 2), torch.zeros(8, 2)
+    with (
+        CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
+        pytest.raises(JobFailed, match="writes into buffers or parameters"),
+    ):
+        coded.backward()
+
+
+def test_a_gradient_that_is_held_is_not_overwritten_by_the_next(stream):
+    model = nn.Linear(600, 600)
+    data = torch.ones(4, 600), torch.ones(4, 600)
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        coded.backward()
+        held, copy = model.weight.grad, model.weight.grad.clone()
+        for step in range(3):
+            model.zero_grad()
+            with torch.no_grad():
+                model.weight += 1.0 + step
+            coded.backward()
+            assert not torch.equal(model.weight.grad, copy)
+        assert torch.equal(held, copy)
+
+
+def test_gradients_add_up_over_several_calls(stream):
+    model = nn.Linear(600, 10, dtype=torch.float64)
+    data = torch.ones(4, 600, dtype=torch.float64), torch.ones(4, 10, dtype=torch.float64)
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        coded.backward()
+        once = model.weight.grad.clone()
+        coded.backward()
+        torch.testing.assert_close(model.weight.grad, 2 * once)
+
+
+def test_layers_that_are_replaced_or_frozen_between_steps_count(stream):
+    model = nn.Sequential(nn.Linear(60, 60), nn.Linear(60, 2))
+    data = torch.ones(4, 60), torch.ones(4, 2)
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        coded.backward()
+        model.zero_grad()
+        model[0].requires_grad_(False)
+        model[1] = nn.Linear(60, 2)
+        loss = coded.backward()
+        assert model[0].weight.grad is None
+        wanted = nn.MSELoss()(model(data[0]), data[1])
+        torch.testing.assert_close(loss, wanted.detach())
+        wanted_grad = torch.autograd.grad(wanted, model[1].weight)[0]
+        torch.testing.assert_close(model[1].weight.grad, wanted_grad)
+        model[1] = nn.Linear(60, 3)
+        with pytest.raises(ArgumentError, match="other names, types or shapes"):
+            coded.backward()
+
+
+def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
+    model = nn.Sequential(nn.Linear(300, 300), nn.Tanh(), nn.Linear(300, 3))
+    data = torch.randn(16, 300), torch.randn(16, 3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as on the worker
+    try:
+        with (
+            ec.Stream("processes", workers=1) as stream,
+            CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
+        ):
+            value = coded.backward()
+            found = [weight.grad.clone() for weight in model.parameters()]
+        model.zero_grad()
+        wanted = nn.MSELoss()(model(data[0]), data[1])
+        wanted.backward()
+    finally:
+        torch.set_num_threads(threads)
+    assert value == wanted.detach()
+    assert all(torch.equal(one, weight.grad) for one, weight in zip(found, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("device", ["tpu", "cpu:1", "cuda:x", "cuda:-1", ""])
+def test_devices_that_torch_does_not_know_are_refused(device):
+    with pytest.raises(ArgumentError, match="device: "):
+        checked_device(device)
+
+
+def test_devices_are_dealt_out_by_place(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    dealt = []
+    for place in range(5):
+        seat.take(place, process=False)
+        dealt.append(resolved("cuda:auto").index)
+    seat.take(0, process=False)
+    assert dealt == [0, 1, 2, 0, 1]
+    assert resolved("cuda:2") == torch.device("cuda", 2)
+    assert np.all([resolved("cpu").type == "cpu", resolved("cuda").index == 0])
