@@ -7,6 +7,7 @@ from torch import nn
 
 import echelon as ec
 from echelon.clusters import seat
+from echelon.clusters.cuda import NotShared
 from echelon.errors import ArgumentError, JobFailed
 from echelon.torch import CodedGradient
 from echelon.torch.devices import checked_device, resolved
@@ -142,3 +143,19 @@ def test_devices_are_dealt_out_by_place(monkeypatch):
     assert dealt == [0, 1, 2, 0, 1]
     assert resolved("cuda:2") == torch.device("cuda", 2)
     assert np.all([resolved("cpu").type == "cpu", resolved("cuda").index == 0])
+
+
+def test_without_shared_memory_of_a_gpu_all_goes_through_the_host_and_the_log_says_so_once(stream, monkeypatch, caplog):
+    model = nn.Linear(400, 400)
+    data = torch.ones(4, 400), torch.ones(4, 400)
+
+    def refused(tensors):
+        raise NotShared("no CUDA here")
+
+    monkeypatch.setattr("echelon.torch.coded_gradient.DeviceNumbers", refused)
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        coded._shares = True  # as if its model were on a GPU
+        losses = [float(coded.backward()) for _ in range(2)]
+    assert losses[0] == losses[1]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
+    assert said == "the GPU's memory can't be shared with workers, and all goes through the host's: no CUDA here"

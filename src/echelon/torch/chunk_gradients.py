@@ -87,7 +87,7 @@ class ChunkGradients:
                 parts.append(_Part(chunk, numbers, coefficient, share))
         with seeded(self._seed, state.step, parts[0].chunk if parts else 0):
             model = self._load(state, device)
-            row = Row(model.wanted, room, device, self._staging)
+            row = Row(model.wanted, room, device, self._staging, shared=state.shared is not None)
             at_once = bool(parts) and (state.trains != self._apart or len(parts) < 2)
             if at_once and not self._passed(model, parts, row, device):
                 self._apart, at_once = state.trains, False

@@ -18,6 +18,7 @@ from echelon.torch.parameters import Loaded
 class Row:
     """The memory of a row, and what is written into it.
 
+    shared: whether it may stay in the memory of a GPU, which the master can open.
     staging: pinned memory of the host, kept, through which rows leave a GPU whose memory is not shared.
     """
 
@@ -27,8 +28,11 @@ class Row:
         room: Room,
         device: torch.device,
         staging: dict[tuple[torch.device, int], Tensor],
+        *,
+        shared: bool,
     ) -> None:
         self._weights, self._room, self._device, self._staging = weights, room, device, staging
+        self._shared = shared
         self._count = sum(weight.numel() for weight in weights)
         self._used = dict.fromkeys(weights, 0.0)
         self._new = set(weights)  # those that no pass has written yet
@@ -39,7 +43,7 @@ class Row:
         """Take the memory: as late as possible, since a GPU has work to do by then."""
         length, dtype, device = self._count + 1 + len(self._weights), self._weights[0].dtype, self._device
         on_gpu, name = device.type == "cuda", str(dtype).removeprefix("torch.")
-        self._out: Any = self._room(length, name, device) if on_gpu else self._room(length, name)
+        self._out: Any = self._room(length, name, device) if self._shared else self._room(length, name)
         self._staged: Tensor | None = None
         if isinstance(self._out, Tensor):
             self._flat = self._out
