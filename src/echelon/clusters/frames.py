@@ -124,11 +124,11 @@ def unpack_result(frame: Frame) -> tuple[int, int, int, float, bytes, int, int, 
     """Return round, slot, row, seconds, form, offset in shared memory, where a payload starts in the frame, sizes."""
     _, size, slot, row, told, seconds, round, offset = _RESULT.unpack_from(frame)
     end = _RESULT.size + size
-    form, sizes = bytes(frame[_RESULT.size : end]), tuple[float, ...]()
-    if told:
-        sizes = struct.unpack_from(f"<{told}d", frame, end)
-        end += told * _SIZE.size
-    return round, slot, row, seconds, form, offset, end, sizes
+    form = bytes(frame[_RESULT.size : end])
+    if not told:
+        return round, slot, row, seconds, form, offset, end, ()
+    after = end + told * _SIZE.size
+    return round, slot, row, seconds, form, offset, after, struct.unpack_from(f"<{told}d", frame, end)
 
 
 def pack_short(kind: int, first: int = 0, second: int = 0) -> bytes:

@@ -142,7 +142,7 @@ class ProcessWorker(LaneWorker):
             if out is not None:
                 for target, segment in zip(out, segments, strict=True):
                     target[:] = segment
-        self._sizes = self.sizes(self._slot, form, segments)
+        self._sizes = () if self._block == frames.NOWHERE else self.sizes(self._slot, form, segments)
 
     def abandon(self) -> None:
         """Give back the block of a message that is not sent."""

@@ -204,7 +204,7 @@ class Driver:
                 self.tell(events.Lost(now, worker, at, reason, self._liveness.lost(worker)))
 
     def _receive(self, message: Message, now: float) -> None:
-        worker, round, slot, row, seconds, form, *_ = message
+        worker, round, slot, row, seconds, form, _, _, _ = message
         nbytes = trees.layout(form).nbytes
         arrival = worker, round, slot, row, now, seconds, nbytes
         received = _received((now, worker, round, slot, row))
