@@ -111,7 +111,6 @@ def test_a_large_state_leaves_the_master_once_and_a_large_total_comes_once(redun
     moved = np.diff(counts)
     # a rank that the round before did without may have been late for its state: it gets the next one by itself
     late = cluster.workers - round(cluster.workers / redundancy)
-    assert moved.min() <= 2.2 * start.nbytes + 100_000, moved / start.nbytes
     assert moved.max() <= (2.2 + late) * start.nbytes + 100_000, moved / start.nbytes
 
 
