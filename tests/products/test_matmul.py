@@ -8,7 +8,7 @@ import pytest
 from echelon.clusters import CLUSTERS
 from echelon.products import MatmulStream
 from echelon.products.matmul import TOLERANCE
-from tests.clusters.test_processes import alive, descriptors
+from tests.clusters.test_processes import alive, descriptors, opened
 from tests.products.works import (
     COUNTED,
     LIMIT_S,
@@ -184,7 +184,6 @@ def test_nothing_is_left_behind_after_many_products(kind):
     with MatmulStream(cluster, DIP, ahead=True) as stream:
         list(stream.products(pairs(8, sizes=(200, 3, 200))))
         idle(stream)
-        gc.collect()
         before = descriptors()
         for found in stream.products(pairs(300, sizes=(200, 3, 200))):
             assert found.shape == (200, 200)
@@ -198,8 +197,7 @@ def test_nothing_is_left_behind_after_many_products(kind):
             assert cluster.blocks
             assert not cluster.held
             assert len(cluster.blocks) < 200  # blocks were used again and again
-        gc.collect()
-        assert descriptors() <= before + 1
+        assert len(opened(before)) <= 1
 
 
 def test_no_process_and_no_descriptor_is_left_behind():
@@ -211,5 +209,4 @@ def test_no_process_and_no_descriptor_is_left_behind():
         assert len(pids) == WORKERS
     assert not any(alive(pid) for pid in pids)
     del stream, cluster
-    gc.collect()
-    assert descriptors() <= before
+    assert not opened(before)
