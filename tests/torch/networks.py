@@ -118,6 +118,29 @@ def plain_gradient(model, loss, data, numbers):
     return [None if weight.grad is None else weight.grad.clone() for weight in model.parameters()], value.detach()
 
 
+def chunk_by_chunk(model, loss, data, parts, seed=None, step=0):
+    """Gradients and loss of a mean over samples, chunk after chunk; collected statistics change by their mean."""
+    inputs, targets = map(torch.as_tensor, data)
+    before = [buffer.clone() for buffer in model.buffers()]
+    changes = [torch.zeros_like(buffer, dtype=torch.float64) for buffer in before]
+    whole, there = sum(map(len, parts)), sum(len(part) > 0 for part in parts)
+    model.zero_grad()
+    total = 0.0
+    for chunk, part in enumerate(parts):
+        if not len(part):
+            continue
+        with nullcontext() if seed is None else seeded(seed, step, chunk):
+            value = loss(model(inputs[part]), targets[part]) * (len(part) / whole)
+        value.backward()
+        total += float(value.detach())
+        for buffer, old, change in zip(model.buffers(), before, changes, strict=True):
+            change += (buffer - old) / there
+            buffer.copy_(old)
+    for buffer, change in zip(model.buffers(), changes, strict=True):
+        buffer += change.to(buffer.dtype)
+    return total
+
+
 def plain_training(model, loss, data, optimizer, coded, steps, seed=None):
     """Losses of a plain loop over the same mini-batches; with a seed, chunk by chunk with the same chance."""
     inputs, targets = map(torch.as_tensor, data)

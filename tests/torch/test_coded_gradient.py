@@ -1,6 +1,7 @@
 """Gradients from a cluster are those of torch, whatever the model, its switches, its chance and its chunks."""
 
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tests.torch.networks import (
     Dropping,
     Paired,
     Tied,
+    chunk_by_chunk,
     convolutions,
     digits,
     perceptron,
@@ -196,7 +198,7 @@ def test_rows_of_several_chunks_are_one_pass(monkeypatch):
     assert set(passes) == {20}  # two chunks of ten
 
 
-def test_datasets_are_stacked(stream):
+def test_datasets_of_pairs_are_read_like_arrays(stream):
     inputs, targets = map(torch.as_tensor, DATA)
     pair = ConcatDataset([TensorDataset(inputs[:120], targets[:120]), TensorDataset(inputs[120:], targets[120:])])
     model = perceptron()
@@ -228,33 +230,51 @@ def test_messages_of_half_the_bytes_are_off_by_what_their_precision_says(stream)
     assert 1e-5 < error < 2**-4  # the default tolerance of a decoded message
 
 
-def test_statistics_of_a_batch_are_refused_while_they_train(stream):
-    model = perceptron(torch.float32, nn.BatchNorm1d(32))
-    with pytest.raises(ArgumentError, match="BatchNorm1d is not allowed while it trains"):
-        CodedGradient(model, CROSS, DATA, stream=stream)
-    model.eval()
-    with CodedGradient(model, CROSS, DATA, stream=stream) as coded:
-        wanted, _ = plain_gradient(model, CROSS, DATA, coded.batch(0))
+def normalising(norm, dtype=torch.float64):
+    torch.manual_seed(7)
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 2, 3, bias=False), norm(2), nn.Flatten(), nn.Linear(72, 10)
+    ).to(dtype)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        nn.BatchNorm2d,
+        partial(nn.BatchNorm2d, momentum=None),
+        partial(nn.BatchNorm2d, track_running_stats=False),
+        partial(nn.InstanceNorm2d, track_running_stats=True),
+        nn.InstanceNorm2d,
+    ],
+    ids=["batches", "without momentum", "not tracked", "instances, tracked", "instances"],
+)
+def test_chunks_are_normalised_by_themselves_and_statistics_change_by_their_mean(stream, norm):
+    model = normalising(norm)
+    other = deepcopy(model)
+    with CodedGradient(model, CROSS, WIDE, stream=stream, batch_size=50) as coded:
+        for step in range(3):
+            model.zero_grad()
+            value = float(coded.backward())
+            parts = [coded.batch(step, chunk) for chunk in range(coded.chunks)]
+            assert value == pytest.approx(chunk_by_chunk(other, CROSS, WIDE, parts), rel=1e-11)
+            assert apart(gradients(model), gradients(other)) < 1e-10
+            for mine, wanted in zip(model.buffers(), other.buffers(), strict=True):
+                assert mine.dtype == wanted.dtype
+                assert torch.allclose(mine, wanted, rtol=1e-10)
+        model.eval()
+        before = [buffer.clone() for buffer in model.buffers()]
+        parts = [coded.batch(3, chunk) for chunk in range(coded.chunks)]
+        chunk_by_chunk(model, CROSS, WIDE, parts)
+        wanted = [grad.clone() for grad in gradients(model)]
         model.zero_grad()
         coded.backward()
-        assert apart(gradients(model), wanted) < 1e-4
-        model.train()
-        with pytest.raises(ArgumentError, match="BatchNorm1d is not allowed while it trains"):
-            coded.backward()
+        assert apart(gradients(model), wanted) < 1e-10
+        assert all(torch.equal(one, buffer) for one, buffer in zip(before, model.buffers(), strict=True))
 
 
-def test_instances_may_be_normalised_by_themselves_but_not_tracked(stream):
-    def model(track):
-        return nn.Sequential(
-            nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 2, 3), nn.InstanceNorm2d(2, track_running_stats=track),
-            nn.Flatten(), nn.Linear(72, 10),
-        )  # fmt: skip
-
-    with pytest.raises(ArgumentError, match="InstanceNorm2d is not allowed while it trains"):
-        CodedGradient(model(True), CROSS, DATA, stream=stream)
-    plain = model(False)
-    with CodedGradient(plain, CROSS, DATA, stream=stream) as coded:
-        assert float(coded.backward()) == pytest.approx(float(plain_gradient(plain, CROSS, DATA, range(300))[1]), 1e-5)
+def test_normalising_over_all_workers_is_refused(stream):
+    with pytest.raises(ArgumentError, match="SyncBatchNorm is not allowed, it waits for all workers"):
+        CodedGradient(perceptron(torch.float32, nn.SyncBatchNorm(32)), CROSS, DATA, stream=stream)
 
 
 def test_a_forward_pass_that_writes_into_buffers_is_refused(stream):
@@ -299,8 +319,7 @@ def ignoring(targets=DATA[1]):
     [
         ({"model": perceptron}, "model: function is not allowed; must be a torch.nn.Module"),
         ({"model": nn.ReLU()}, "model: it has no parameters to train"),
-        ({"model": nn.Linear(64, 10).half()}, "must be all float32 or all float64"),
-        ({"model": nn.Sequential(nn.Linear(64, 9), nn.Linear(9, 10).double())}, "must be all float32 or all float64"),
+        ({"model": nn.Sequential(nn.Linear(64, 9), nn.Linear(9, 10).double())}, "must be all float64, or of float32"),
         ({"model": nn.LazyLinear(10)}, "parameters without a shape"),
         ({"loss": 3}, "loss: 3 is not allowed"),
         ({"loss": nn.MSELoss(reduction="none")}, "loss: reduction='none' is not allowed"),
@@ -311,7 +330,7 @@ def ignoring(targets=DATA[1]):
         ({"loss": scored, "reduction": "none"}, "reduction: 'none' is not allowed"),
         ({"reduction": "sum"}, "reduction: 'sum' is not allowed; must be 'mean', as the loss itself says"),
         ({"data": DATA[0]}, "data: ndarray is not allowed; must be inputs and targets"),
-        ({"data": (DATA[0], DATA[1][:7])}, "data: 300 inputs and 7 targets"),
+        ({"data": (DATA[0], DATA[1][:7])}, r"data: arrays of \[7, 300\] samples are not allowed"),
         ({"data": (DATA[0][:0], DATA[1][:0])}, "data: no samples"),
         ({"data": TensorDataset(torch.ones(0, 2), torch.ones(0))}, "data: no samples"),
         ({"data": (["a"], [1])}, "data: inputs: .*must be an array of numbers"),

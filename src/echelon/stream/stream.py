@@ -20,7 +20,7 @@ from echelon.jobs import IterativeJob
 from echelon.jobs.base import checked_verify
 from echelon.master.events import Cancelled
 from echelon.master.machine import Master
-from echelon.profile import Profile
+from echelon.profile import Profile, Speeds
 from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
 from echelon.stream.coding import Coding
@@ -143,7 +143,7 @@ class Stream(Closing):
             places = self._cluster.workers
             if profile is not None and len(profile.workers) != places:
                 raise ArgumentError(f"profile: {len(profile.workers)} workers; must be {places}, as the cluster has")
-            pacing = Pacing(places, split, None if profile is None else profile.speeds, adapt=adapt)
+            self._pacing = pacing = Pacing(places, split, None if profile is None else profile.speeds, adapt=adapt)
             self._journal = None if journal is None else Journal(Path(journal))
             if self._journal is not None:
                 undo.callback(self._journal.close)
@@ -197,6 +197,13 @@ class Stream(Closing):
     def workers(self) -> int:
         """How many places for workers there are."""
         return self._cluster.workers
+
+    def speeds(self) -> Speeds | None:
+        """Return means, deviations and links of all places, per part, as believed now; None before a round showed any.
+
+        From any thread. For work that is unlike what was done before, only their relations count.
+        """
+        return self._pacing.speeds() if self._pacing.known else None
 
     @property
     def one_host(self) -> bool:

@@ -1,24 +1,65 @@
 """What a model must be like for all workers to find the same gradient of a chunk."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from echelon.errors import ArgumentError
 
-_TYPES = (torch.float32, torch.float64)
+_NARROW = (torch.float32, torch.bfloat16, torch.float16)
 _BY_CHANCE = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
-def check_trained(weights: Sequence[Tensor]) -> None:
-    """Refuse a model without parameters to train, or with types other than float32 or float64."""
+def check_weights(weights: Sequence[Tensor]) -> None:
+    """Refuse a model without parameters to train, or with types that have no common type of messages."""
     if not weights:
         raise ArgumentError("model: it has no parameters to train; must have at least one")
     if any(nn.parameter.is_lazy(weight) for weight in weights):
         raise ArgumentError("model: parameters without a shape are not allowed; it must have been called once")
-    if len({weight.dtype for weight in weights}) > 1 or weights[0].dtype not in _TYPES:
+    types = {weight.dtype for weight in weights}
+    if types != {torch.float64} and not types.issubset(_NARROW):
+        raise ArgumentError(
+            "model: parameters of such types are not allowed; must be all float64, or of float32, bfloat16 and float16"
+        )
+
+
+def check_wide(weights: Sequence[Tensor]) -> None:
+    """Refuse types of parameters other than float32 or float64."""
+    check_weights(weights)
+    if len({weight.dtype for weight in weights}) > 1 or weights[0].dtype not in (torch.float32, torch.float64):
         raise ArgumentError("model: parameters of other types are not allowed; must be all float32 or all float64")
+
+
+def check_replicas(model: nn.Module) -> None:
+    """Refuse modules that talk to other processes in the middle of a pass."""
+    for module in model.modules():
+        if isinstance(module, nn.SyncBatchNorm):
+            raise ArgumentError(
+                "model: SyncBatchNorm is not allowed, it waits for all workers in every pass; must be BatchNorm, which "
+                "normalises each chunk by itself"
+            )
+
+
+def checked_autocast(autocast: torch.dtype | None) -> torch.dtype | None:
+    """Return the type in which passes compute what they may; None for that of the model."""
+    if autocast not in (None, torch.bfloat16, torch.float16):
+        raise ArgumentError(f"autocast: {autocast!r} is not allowed; must be torch.bfloat16, torch.float16 or None")
+    return autocast
+
+
+def checked_compiled(compiled: object) -> Mapping[str, Any] | None:
+    """Return options of `torch.compile`; None where nothing is compiled.
+
+    >>> checked_compiled(True), checked_compiled({"dynamic": True}), checked_compiled(False)
+    ({}, {'dynamic': True}, None)
+    """
+    if isinstance(compiled, Mapping):
+        return dict(compiled)
+    if not isinstance(compiled, bool):
+        raise ArgumentError(f"compiled: {compiled!r} is not allowed; must be True, False or options of torch.compile")
+    return {} if compiled else None
 
 
 def check_statistics(model: nn.Module) -> None:

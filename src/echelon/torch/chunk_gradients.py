@@ -1,62 +1,59 @@
-"""Gradients of the loss on chunks of a mini-batch: what travels to the workers and runs there.
+"""Gradients of the loss on chunks of a mini-batch: what travels to the workers and runs there. See `rows`."""
 
-A result is one vector: the derivative by the parameters that are trained, the loss, and for each of those parameters
-how many chunks it took part in, so that the master can tell a derivative of zero from none.
-"""
-
-import weakref
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from echelon.arrays import IntArray, NumberArray
+from echelon.arrays import NumberArray
 from echelon.clusters import Room
-from echelon.torch.device_numbers import DeviceNumbers, Elsewhere, Opened
+from echelon.errors import ArgumentError
+from echelon.torch import structures
 from echelon.torch.devices import resolved
 from echelon.torch.heap import keep_freed_memory
-from echelon.torch.minibatches import Minibatches
-from echelon.torch.pages import Pages
-from echelon.torch.parameters import Loaded, State, is_large
+from echelon.torch.losses import Losses
+from echelon.torch.models import Models
+from echelon.torch.parameters import Loaded, State
 from echelon.torch.rows import Row
-from echelon.torch.seeding import generator_states, seeded
+from echelon.torch.seeding import generator_states, seeded, taking_turns
+from echelon.torch.sources import Source
 
-_KNOWN = 8  # states that are kept as models; a stream has two or three in turn
-_Key = tuple[int | bytes, torch.device, bytes, bytes]  # where a state lies, 0 for a copy; device and switches
-Loss = Callable[[Any, Tensor], Tensor]
+
+@dataclass(frozen=True)
+class How:
+    """How chunks are computed: besides the model, the loss and the data, all that a job is told of it.
+
+    mean: whether the loss of a batch is the mean over its samples, or their sum.
+    autocast: the type in which torch computes what it may.
+    alone: whether no row combines chunks: those who compute the same one then need not agree on its masks.
+    """
+
+    mean: bool
+    seed: int
+    device: str
+    autocast: torch.dtype | None = None
+    alone: bool = False
+
+    def casting(self, device: torch.device) -> torch.autocast:
+        """Return the context in which passes forward are made."""
+        return torch.autocast(device.type, self.autocast or torch.bfloat16, enabled=self.autocast is not None)
 
 
 class ChunkGradients:
-    """Weighted sums of the gradients of chunks.
+    """Weighted sums of the gradients of chunks."""
 
-    model: a hull. mean: whether the loss of a batch is the mean over its samples, or their sum.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        loss: Loss,
-        data: tuple[NumberArray, NumberArray],
-        batches: Minibatches,
-        *,
-        mean: bool,
-        seed: int,
-        device: str,
-    ) -> None:
-        self._model, self._loss, self._data, self._batches = model, loss, data, batches
-        self._mean, self._seed, self._device = mean, seed, device
+    def __init__(self, models: Models, losses: Losses, source: Source, how: How) -> None:
+        self._models, self._losses, self._source, self._how = models, losses, source, how
         self._apart = b""  # which modules trained when chunks had to be passed one by one
-        self._known: dict[_Key, Loaded] = {}
-        self._loaded: dict[torch.device, tuple[weakref.ref[NumberArray], Loaded]] = {}  # of this round
-        self._opened: dict[bytes, DeviceNumbers | Opened] = {}
-        self._there: dict[torch.device, tuple[Tensor, Tensor, Loss]] = {}  # data and loss, on other devices
+        self._limit: int | None = None  # samples of a pass that the device has memory for, once it ran out of it
         self._staging: dict[tuple[torch.device, int], Tensor] = {}  # of rows that leave through the host
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_known": {}, "_loaded": {}, "_opened": {}, "_there": {}, "_staging": {}}
+        return self.__dict__ | {"_staging": {}, "_limit": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
@@ -72,105 +69,115 @@ class ChunkGradients:
         """Return the weighted sum of the results of some chunks, in memory from `room`, and its largest number.
 
         It is the gradient of the weighted sum of their losses, in one pass forward and one back over all samples; but
-        in one pass per chunk where the model draws from a generator of torch, so that each chunk has its own draws, or
-        where its outputs are not a tensor with the samples along its first axis.
+        in one pass per chunk where the model draws from a generator of torch, so that each chunk has its own draws,
+        where it normalises over its batch, or where its outputs are not a tensor with the samples along its first axis.
+        A device that has not the memory for a pass makes several of it, from then on.
         """
-        device = resolved(self._device)
+        device = resolved(self._how.device)
         if device.type == "cuda":
             torch.cuda.set_device(device)  # and begin to use it: `seeded` leaves alone what is not in use
-        whole = len(self._batches.batch(state.step))
-        parts = []
-        for chunk, coefficient in zip(chunks, coefficients.tolist(), strict=True):
-            numbers = self._batches.chunk(state.step, chunk)
-            if len(numbers):
-                share = coefficient * len(numbers) / whole if self._mean else coefficient
-                parts.append(_Part(chunk, numbers, coefficient, share))
-        with seeded(self._seed, state.step, parts[0].chunk if parts else 0):
-            model = self._load(state, device)
-            row = Row(model.wanted, room, device, self._staging, shared=state.shared is not None)
-            at_once = bool(parts) and (state.trains != self._apart or len(parts) < 2)
-            if at_once and not self._passed(model, parts, row, device):
-                self._apart, at_once = state.trains, False
-        if not at_once:
-            for part in parts:
-                with seeded(self._seed, state.step, part.chunk):
-                    self._passed(model, [part], row, device)
-        model.check()
-        return row.finished()
+        weights = dict(zip(chunks, coefficients.tolist(), strict=True))
+        with taking_turns():
+            model = self._models.of(state, device)
+            row = Row(model, room, device, self._staging, shared=state.shared is not None)
+            while not self._added(model, state, weights, row, device):
+                row.restart()
+            model.check()
+            return row.finished()
 
-    def _passed(self, model: Loaded, parts: "Sequence[_Part]", row: Row, device: torch.device) -> bool:
-        """Add the result of one pass over some chunks to a row; return False where they must be passed one by one."""
-        inputs, targets, loss_of = self._take(np.concatenate([part.numbers for part in parts]), device)
-        before = generator_states() if len(parts) > 1 else []
-        outputs = model(inputs)
-        if len(parts) == 1:
-            pieces = [(outputs, targets)]
-        else:
-            along = isinstance(outputs, Tensor) and outputs.ndim > 0 and len(outputs) == len(inputs)
-            if not along or generator_states() != before:
+    def _added(self, model: Loaded, state: State, weights: dict[int, float], row: Row, device: torch.device) -> bool:
+        """Add all chunks to a row, at once or one by one; return False where it has to be done in another way."""
+        apart = state.trains == self._apart or model.mixes or model.tracks > 0 or self._losses.own
+        whole = self._source.whole(state.at) if self._how.mean else 1
+        for chunks in [[chunk] for chunk in weights] if apart else [list(weights)]:
+            batch = self._source.load(state.at, chunks, device)
+            if batch is None:
+                return self._one_by_one(state)
+            sizes = {chunk: size for chunk, size in zip(chunks, batch.sizes, strict=True) if size}
+            parts = [_part(chunk, size, weights[chunk], whole, self._how) for chunk, size in sizes.items()]
+            try:
+                if parts and not self._passed(model, state, parts, batch.samples, row, device):
+                    return self._one_by_one(state)
+            except torch.cuda.OutOfMemoryError as error:
+                self._back_off(error, model, sum(sizes.values()), state)
                 return False
-            sizes = [len(part.numbers) for part in parts]
-            pieces = list(
-                zip(torch.functional.split(outputs, sizes), torch.functional.split(targets, sizes), strict=True)
-            )
-        losses = [part.share * loss_of(*piece) for part, piece in zip(parts, pieces, strict=True)]
-        loss = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
-        row.add(model, loss, sum(part.coefficient for part in parts))
+            for part in parts:
+                row.count(part.size, part.coefficient)
         return True
 
-    def _load(self, state: State, device: torch.device) -> Loaded:
-        """Return the model with the numbers of a state, taken over once per round."""
-        if state.shared is not None:
-            return self._load_shared(state, state.shared, device)
-        known, lies = self._loaded.get(device), _memory(state.tensors[0])
-        if known is not None and known[0]() is lies:
-            return known[1]
-        large = [numbers for numbers in state.tensors if is_large(numbers)]
-        writable = device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
-        pages = None if writable else Pages(large)
-        key = 0 if pages is None else pages.start, device, state.trains, state.trained
-        if key not in self._known and pages is not None and not pages.apart():
-            key, pages = (0, device, state.trains, state.trained), None
-        loaded = self._made(key, state, state.tensors, device, pages)
-        self._loaded[device] = weakref.ref(lies), loaded
-        return loaded
+    def _one_by_one(self, state: State) -> bool:
+        self._apart = state.trains
+        return False
 
-    def _load_shared(self, state: State, shared: DeviceNumbers | Elsewhere, device: torch.device) -> Loaded:
-        """Return the model with numbers that lie in the memory of a GPU."""
-        if shared.name not in self._opened:
-            self._opened[shared.name] = shared.open()
-        opened = self._opened[shared.name]
-        opened.wait()
-        return self._made((shared.name, device, state.trains, state.trained), state, opened.tensors, device, None)
+    def _passed(
+        self, model: Loaded, state: State, parts: "Sequence[_Part]", samples: Any, row: Row, device: torch.device
+    ) -> bool:
+        """Add the result of a pass over some chunks to a row; return False where they must be passed one by one."""
+        count = sum(part.size for part in parts)
+        if self._limit is not None and count > self._limit:
+            return len(parts) == 1 and self._passed_in_slices(model, state, parts[0], samples, row, device)
+        with seeded(self._how.seed, state.at.step, parts[0].chunk):
+            return self._pass(model, state, parts, samples, row, device)
 
-    def _made(
-        self, key: "_Key", state: State, tensors: Sequence[Any], device: torch.device, pages: Pages | None
-    ) -> Loaded:
-        if key in self._known:
-            self._known[key].fill(tensors)
-            return self._known[key]
-        if len(self._known) >= _KNOWN:
-            self._known.pop(next(iter(self._known)))
-        self._known[key] = Loaded(self._model, state, tensors, device, pages)
-        return self._known[key]
+    def _pass(
+        self, model: Loaded, state: State, parts: "Sequence[_Part]", samples: Any, row: Row, device: torch.device
+    ) -> bool:
+        inputs, targets = self._losses.parted(samples)
+        if not self._source.checked:
+            self._losses.check(targets)
+        before = generator_states() if len(parts) > 1 else []
+        with self._how.casting(device):
+            outputs = model(inputs)
+            if model.tracks:
+                row.collect(model.statistics(), parts[0].coefficient)
+            if len(parts) == 1:
+                loss = parts[0].share * self._losses.of(outputs, targets, device)
+            else:
+                count = sum(part.size for part in parts)
+                along = isinstance(outputs, Tensor) and outputs.ndim > 0 and len(outputs) == count
+                if not along or generator_states() != before:
+                    return False
+                ends = list(accumulate(part.size for part in parts))
+                spans = [slice(end - part.size, end) for part, end in zip(parts, ends, strict=True)]
+                loss = torch.stack([
+                    part.share * self._losses.of(outputs[span], structures.taken(targets, span), device)
+                    for part, span in zip(parts, spans, strict=True)
+                ]).sum()  # fmt: skip
+        row.add(loss, sum(part.coefficient for part in parts), state.scale)
+        return True
 
-    def _take(self, numbers: IntArray, device: torch.device) -> "tuple[Tensor, Tensor, Loss]":
-        """Return inputs and targets of some samples, and the loss, on a device."""
-        if device.type == "cpu":
-            inputs, targets = (torch.from_numpy(np.take(some, numbers, axis=0)) for some in self._data)
-            return inputs, targets, self._loss
-        if device not in self._there:
-            first, second = (torch.from_numpy(np.array(some)).to(device) for some in self._data)
-            loss = deepcopy(self._loss).to(device) if isinstance(self._loss, nn.Module) else self._loss
-            self._there[device] = first, second, loss
-        at = torch.from_numpy(np.array(numbers)).to(device)
-        first, second, loss = self._there[device]
-        return first[at], second[at], loss
+    def _passed_in_slices(
+        self, model: Loaded, state: State, part: "_Part", samples: Any, row: Row, device: torch.device
+    ) -> bool:
+        """Pass over a chunk in slices that the device has memory for."""
+        assert self._limit is not None
+        pieces = -(-part.size // self._limit)
+        with seeded(self._how.seed, state.at.step, part.chunk):
+            before = generator_states()
+            for piece in range(pieces):
+                span = slice(piece * part.size // pieces, (piece + 1) * part.size // pieces)
+                share = (span.stop - span.start) / part.size if self._how.mean else 1.0
+                piece_of = part._replace(
+                    size=span.stop - span.start, share=part.share * share, coefficient=part.coefficient / pieces
+                )
+                self._pass(model, state, [piece_of], structures.taken(samples, span), row, device)
+            if generator_states() != before and not self._how.alone:
+                raise ArgumentError(
+                    f"chunks: {part.size} samples do not fit into the memory of {device}, which is not allowed where "
+                    "the model draws and several workers compute a chunk; must be more chunks, or smaller batches"
+                )
+        return True
 
-
-def _memory(array: NumberArray) -> NumberArray:
-    """Return the array that another is a view of, if it is one: threads get views of their own of one state."""
-    return array.base if isinstance(array.base, np.ndarray) else array
+    def _back_off(self, error: Exception, model: Loaded, tried: int, state: State) -> None:
+        """Take half as many samples at once; refuse where that is not the same."""
+        tried = tried if self._limit is None else min(tried, self._limit)
+        if tried < 2 or model.mixes or model.tracks:
+            raise ArgumentError(
+                f"chunks: {tried} samples do not fit into the memory of {resolved(self._how.device)}; "
+                "must be more chunks, or smaller batches"
+            ) from error
+        self._limit = tried // 2
+        torch.cuda.empty_cache()
 
 
 def _on_host(count: int, dtype: str, device: Any = None) -> NumberArray:
@@ -181,6 +188,12 @@ class _Part(NamedTuple):
     """A chunk with samples: its coefficient in the row, and the weight of its own loss."""
 
     chunk: int
-    numbers: IntArray
+    size: int
     coefficient: float
     share: float
+
+
+def _part(chunk: int, size: int, coefficient: float, whole: int | None, how: How) -> _Part:
+    """Weigh a chunk; where nobody knows the size of the whole, its losses are summed up, and divided in the end."""
+    share = coefficient if not how.mean else coefficient * size / (1 if whole is None else whole)
+    return _Part(chunk, size, coefficient, share)

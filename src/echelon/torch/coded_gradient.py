@@ -1,7 +1,8 @@
 """Gradients of any model of torch, recovered from the workers that are quick enough."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,14 +17,18 @@ from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.schemes import CodedPlan
 from echelon.stream import Stream
-from echelon.torch import parameters, samples
-from echelon.torch.checking import check_statistics, check_trained
-from echelon.torch.chunk_gradients import ChunkGradients
+from echelon.torch import parameters, structures
+from echelon.torch.checking import check_replicas, check_weights, checked_autocast, checked_compiled
+from echelon.torch.chunk_gradients import ChunkGradients, How
 from echelon.torch.device_numbers import DeviceNumbers
 from echelon.torch.devices import checked_device
-from echelon.torch.losses import checked_loss
-from echelon.torch.minibatches import Minibatches
+from echelon.torch.filling import fill
+from echelon.torch.losses import Loss, Losses
+from echelon.torch.models import Models
 from echelon.torch.passes import trained
+from echelon.torch.samples import source
+from echelon.torch.sizes import SizedJob, Sizes, checked_shares
+from echelon.torch.sources import At
 
 log = logging.getLogger("echelon.torch")
 
@@ -33,20 +38,36 @@ _MESSAGES = {"float32": None, "bfloat16": "bfloat16"}
 class CodedGradient(Closing):
     """The gradient of a mini-batch as one call, computed by the workers of a stream, even if some are late or die.
 
-    model: any module, float32 or float64. loss: ``loss(outputs, targets)``, the mean or the sum over samples; it says
-        which by an attribute `reduction`, as torch's own do, or else `reduction` does ("mean" by default).
-    data: inputs and targets, arrays or tensors with samples along their first axis, or a map-style Dataset, which is
-        stacked. It reaches the workers once: do not change it until `close`.
+    model: any module; all float64, or of float32, bfloat16 and float16, whose gradients travel as float32.
+    loss: ``loss(outputs, targets)``, the mean or the sum over samples; it says which by an attribute `reduction`, as
+        torch's own do, or else `reduction` does ("mean" by default). None where the model returns its loss: a number,
+        the first of a tuple, or `loss` of a dict or an object.
+    data: one of
+        - inputs and targets, arrays or tensors with samples along their first axis, or dicts and tuples of them. They
+          reach the workers once: do not change them until `close`.
+        - a map-style Dataset, whose items workers read when they need them, with Python's, NumPy's and torch's
+          generators seeded by (seed, epoch, index): two workers that read an item draw the same augmentation.
+        - ``batches(step, chunk)``, a function that returns a chunk on the worker, None for none.
+        - an IterableDataset: chunk c of C takes from its ``shard(C, c)`` if it has that, and else every C-th item.
+        - None: `backward` is handed a batch in each call, and it travels to the workers with the weights.
+        A batch is inputs and targets; with ``loss=None`` it is what the model takes, a dict by name.
     batch_size: samples of a step; all of them by default. Epochs are shuffled by `seed`, see `batch`.
+    collate: makes a batch of a list of items; torch's `default_collate` by default.
+    loaders: processes per worker that read its chunks of the next step meanwhile; 0 for none.
     chunks: how many a mini-batch is cut into, by default one per worker. With one row per worker, as many chunks as
         workers and redundancy r, each computes about 1 + workers * (1 - 1/r) chunks, in one pass forward and one back.
+    sizes: "equal" chunks; "speed", where each worker has one chunk, as large as it is quick, and they are cut anew as
+        speeds change; or the share of each worker. The sum over chunks then has no redundancy of its own.
     plan: how the sum over chunks is protected instead of by the stream's redundancy; see `SumJob`.
     messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
-        bytes of a float32 model's: gradient and loss are then off by about 2^-8, times what decoding amplifies.
+        bytes of float32: gradient and loss are then off by about 2^-8, times what decoding amplifies.
     device: where workers compute: "cpu", "cuda", "cuda:1" and so on, or "cuda:auto", which deals the devices of their
         machine out to them. Where the model is on a GPU of the workers' machine, weights and gradients stay in its
         memory, and workers share one copy of the weights, which a forward pass must not change; elsewhere, or where
-        memory can't be shared, they go through the host's, and the log says so.
+        memory can't be shared, they go through the host's, and the log says so. A device that has not the memory for
+        a pass makes several of it from then on.
+    autocast: ``torch.bfloat16`` or ``torch.float16``, the type in which passes compute what torch's autocast lets them.
+    compiled: whether workers compile the model once each (`torch.compile`); or a dict of its options.
     tolerance: relative error that decoding may bring in, see `SumJob`. With bfloat16 it is 1/16 by default, and codes
         over many chunks may amplify beyond that: gradients then wait for more rows, or fail and ask for more tolerance.
 
@@ -55,8 +76,9 @@ class CodedGradient(Closing):
     `requires_grad_`) are those of the model at that time. A parameter that the loss does not depend on keeps its
     gradient, None as a rule. Several calls before a step of the optimiser add up, each with the next mini-batch.
 
-    Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. Modules that mix
-    the samples of a batch (BatchNorm) are refused while they train, and so is a forward pass that writes into buffers.
+    Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. BatchNorm
+    normalises each chunk by itself, as plain data parallelism does it by replica, and its running statistics change by
+    the mean over the chunks. Any other forward pass that writes into buffers is refused.
 
     >>> model, data = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -73,17 +95,22 @@ class CodedGradient(Closing):
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[Any, Tensor], Tensor],
+        loss: Loss | None,
         data: Any,
         *,
         stream: Stream,
         batch_size: int | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        loaders: int = 0,
         chunks: int | None = None,
+        sizes: str | Sequence[float] = "equal",
         seed: int = 0,
         reduction: str | None = None,
         plan: CodedPlan | None = None,
         messages: str = "float32",
         device: str = "cpu",
+        autocast: torch.dtype | None = None,
+        compiled: bool | Mapping[str, Any] = False,
         tolerance: float | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
@@ -91,111 +118,160 @@ class CodedGradient(Closing):
         if not isinstance(stream, Stream):
             raise ArgumentError(f"stream: {type(stream).__name__} is not allowed; must be an echelon.Stream")
         self._model, self._walk = model, self._walked(model)
-        inputs, targets = samples.arrays(data)
-        mean = checked_loss(loss, reduction, targets)
-        if batch_size is not None:
-            checks.whole("batch_size", batch_size, least=1, most=len(inputs))
         if chunks is None:
             chunks = plan.parts if isinstance(plan, CodedPlan) else stream.workers
         checks.whole("chunks", chunks, least=1, most=MOST_CHUNKS)
         checks.whole("seed", seed, least=0)
+        losses = Losses(loss, reduction)
+        self._source = source(
+            data, batch_size=batch_size, chunks=chunks, seed=seed, collate=collate, loaders=loaders, losses=losses
+        )
         checks.one_of("messages", messages, _MESSAGES)
-        if messages == "bfloat16" and next(model.parameters()).dtype != torch.float32:
-            raise ArgumentError("messages: 'bfloat16' is not allowed; the model must be float32 for that")
-        checked_device(device)
+        if messages == "bfloat16" and next(model.parameters()).dtype == torch.float64:
+            raise ArgumentError("messages: 'bfloat16' is not allowed; the model must not be float64 for that")
+        self._stream, self._speed = stream, sizes == "speed"
+        self._sizes = self._sized(sizes, chunks, plan, batch_size)
+        self._mean = losses.mean
+        self._order = _Order(seed, chunks, batch_size)
         self.step = 0
-        self._shares = device != "cpu" and stream.one_host and next(model.parameters()).is_cuda
+        self._shares = checked_device(device) != "cpu" and stream.one_host and next(model.parameters()).is_cuda
         self._numbers: DeviceNumbers | None = None
-        self._batches = Minibatches(len(inputs), batch_size, chunks, seed)
         gradients = ChunkGradients(
-            parameters.hull(model), loss, (inputs, targets), self._batches, mean=mean, seed=seed, device=device
+            Models(parameters.hull(model), checked_compiled(compiled)),
+            losses,
+            self._source,
+            How(losses.mean, seed, device, checked_autocast(autocast), alone=self._sizes is not None),
         )
-        self._kept = stream.keep(
-            SumJob(
-                partial=gradients.one,
-                write=gradients.write,
-                update=_found,
-                state=None,
-                chunks=range(chunks),
-                plan=plan,
-                messages=_MESSAGES[messages],
-                iterations=1,
-                name="gradient",
-                tolerance=tolerance,
+        options: dict[str, Any] = {
+            "partial": gradients.one, "write": gradients.write, "update": _found, "state": None,
+            "chunks": range(chunks), "messages": _MESSAGES[messages], "iterations": 1, "name": "gradient",
+            "tolerance": tolerance,
+        }  # fmt: skip
+        job = SumJob(plan=plan, **options) if self._sizes is None else SizedJob(self._sizes, **options)
+        self._kept = stream.keep(job)
+
+    def _sized(
+        self, sizes: str | Sequence[float], chunks: int, plan: CodedPlan | None, batch_size: int | None
+    ) -> Sizes | None:
+        shares = checked_shares(sizes, chunks)
+        if shares is None and not self._speed:
+            return None
+        batches = self._source.batches
+        if plan is not None or chunks != self._stream.workers:
+            raise ArgumentError(
+                f"sizes: {sizes!r} is not allowed with a plan or {chunks} chunks; must have one chunk per worker"
             )
-        )
+        if batches is None:
+            raise ArgumentError(
+                f"sizes: {sizes!r} is not allowed with such data; must be arrays or a map-style Dataset"
+            )
+        return Sizes(batches.samples if batch_size is None else batch_size, chunks, shares)
 
     @property
     def chunks(self) -> int:
         """How many chunks a mini-batch is cut into."""
-        return self._batches.chunks
+        return self._order.chunks
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """How many steps take every sample once; None for data that has no number of samples."""
+        return None if self._source.batches is None else self._source.batches.per_epoch
+
+    @property
+    def epoch(self) -> int | None:
+        """How many epochs are complete; None for data that has no number of samples."""
+        return None if self.steps_per_epoch is None else self.step // self.steps_per_epoch
 
     def batch(self, step: int, chunk: int | None = None) -> IntArray:
-        """Return the numbers of the samples that a step takes, or of those in one of its chunks.
+        """Return the numbers of the samples that a step takes, or of those in one of its chunks as they are cut now.
 
         Attribute `step` is the number of the next; set it to resume a training.
         """
         checks.whole("step", step, least=0)
+        batches = self._source.batches
+        if batches is None:
+            raise ArgumentError("data: its samples have no numbers; only those of arrays and map-style Datasets have")
         if chunk is None:
-            return self._batches.batch(step).copy()
-        return self._batches.chunk(step, checks.whole("chunk", chunk, least=0, most=self.chunks - 1)).copy()
+            return batches.batch(step).copy()
+        cuts = None if self._sizes is None else self._sizes.cuts
+        return batches.chunk(step, checks.whole("chunk", chunk, least=0, most=self.chunks - 1), cuts).copy()
 
-    def backward(self) -> Tensor:
-        """Add the gradient of the next mini-batch to those of the model's parameters, and return its loss."""
+    def backward(self, batch: Any = None, *, scaler: torch.amp.GradScaler | None = None) -> Tensor:
+        """Add the gradient of the next mini-batch to those of the model's parameters, and return its loss.
+
+        batch: what the step takes, where the data is None. scaler: multiplies the gradients, and not the loss, as
+        ``scaler.scale(loss).backward()`` does; its `step` and `update` then go on as usual.
+        """
         if not self._walk.same():
             self._check_again()
         checks.whole("step", self.step, least=0)
+        at, scale = self._at(batch), _scale(scaler, self._walk)
         try:
-            found = self._found()
+            found = self._found(at, scale)
         except JobFailed as error:
             if not self._shares or not isinstance(error.__cause__, NotShared):
                 raise
             self._host_only(error.__cause__)
-            found = self._found()
+            found = self._found(at, scale)
         self.step += 1
-        return self._fill(found)
+        return fill(self._walk, found, divided=self._mean and self._source.whole(at) is None)
 
-    def _found(self) -> Any:
-        """Return the gradient of the next mini-batch, as one vector."""
-        handle = self._kept.submit(self._state())
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the training is in its data: the step, what the order of samples follows from, and the cuts."""
+        samples = None if self._source.batches is None else self._source.batches.samples
+        cuts = None if self._sizes is None else list(self._sizes.cuts)
+        return {
+            "step": self.step, "epoch": self.epoch, "seed": self._order.seed, "chunks": self.chunks,
+            "batch_size": self._order.batch_size, "samples": samples, "cuts": cuts,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a training was, with the same samples in the same order."""
+        if not isinstance(state, Mapping) or not {"step", "cuts"} <= state.keys():
+            raise ArgumentError("state: not allowed; must be what state_dict returned")
+        mine = self.state_dict()
+        for name in ("seed", "chunks", "batch_size", "samples"):
+            if state.get(name) != mine[name]:
+                raise ArgumentError(
+                    f"{name}: {mine[name]} is not allowed; must be {state.get(name)}, as in the training that goes on"
+                )
+        self.step = checks.whole("step", state["step"], least=0)
+        if self._sizes is not None and state["cuts"] is not None:
+            self._sizes.set(tuple(state["cuts"]))
+
+    def _at(self, batch: Any) -> At:
+        """Return which samples the next step takes."""
+        if (batch is None) == (self._source.given):
+            needed = "needed, as the data is None" if batch is None else "not allowed; the data is not None"
+            raise ArgumentError(f"batch: {needed}")
+        if self._speed and self._sizes is not None:
+            speeds = self._stream.speeds()
+            if speeds is not None:
+                self._sizes.follow(speeds)
+        return At(self.step, None if self._sizes is None else self._sizes.cuts, structures.arrays(batch))
+
+    def _found(self, at: At, scale: float) -> Any:
+        """Return the gradient of a mini-batch, as one vector."""
+        handle = self._kept.submit(self._state(at, scale))
         try:
             return handle.result()
         except BaseException:
             handle.cancel()  # an interrupted call no longer waits for it
             raise
 
-    def _state(self) -> parameters.State:
+    def _state(self, at: At, scale: float) -> parameters.State:
         if self._shares:
             try:
                 if self._numbers is None:
                     self._numbers = DeviceNumbers(self._walk.tensors)
-                return parameters.state(self._walk, self.step, self._numbers)
+                return parameters.state(self._walk, at, self._numbers, scale)
             except NotShared as error:
                 self._host_only(error)
-        return parameters.state(self._walk, self.step)
+        return parameters.state(self._walk, at, None, scale)
 
     def _host_only(self, error: NotShared) -> None:
         log.warning("the GPU's memory can't be shared with workers, and all goes through the host's: %s", error)
         self._shares, self._numbers = False, None
-
-    def _fill(self, found: NumberArray | Tensor) -> Tensor:
-        weights = self._walk.trained
-        flat = (found if isinstance(found, Tensor) else torch.from_numpy(found)).to(weights[0].device)
-        sizes = [*(weight.numel() for weight in weights), 1 + len(weights)]
-        *shares, rest = torch.functional.split(flat, sizes)
-        used = rest[1:].tolist()
-        for weight, share, parts in zip(weights, shares, used, strict=True):
-            # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
-            if parts <= 0.5 and not share.any():
-                continue
-            piece = share.view(weight.shape)
-            if weight.device != flat.device:
-                piece = piece.to(weight.device)
-            if weight.grad is None:
-                weight.grad = piece
-            else:
-                weight.grad += piece
-        return rest[0].clone()
 
     def _check_again(self) -> None:
         """Check a model that has changed since the last step."""
@@ -208,9 +284,9 @@ class CodedGradient(Closing):
 
     @staticmethod
     def _walked(model: nn.Module) -> parameters.Walk:
-        check_trained(trained(model))
-        check_trained(list(model.parameters()))
-        check_statistics(model)
+        check_weights(trained(model))
+        check_weights(list(model.parameters()))
+        check_replicas(model)
         return parameters.Walk(model)
 
     def close(self) -> None:
@@ -220,6 +296,24 @@ class CodedGradient(Closing):
 
     def _leave(self, *, well: bool) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What the order of samples follows from."""
+
+    seed: int
+    chunks: int
+    batch_size: int | None
+
+
+def _scale(scaler: torch.amp.GradScaler | None, walk: parameters.Walk) -> float:
+    """Return by how much losses are multiplied."""
+    if scaler is None:
+        return 1.0
+    checks.instance("scaler", scaler, torch.amp.GradScaler)
+    scaler.scale(torch.zeros((), device=walk.trained[0].device))  # it makes its own numbers when it is first used
+    return float(scaler.get_scale())
 
 
 def _found(state: Any, found: NumberArray) -> NumberArray:

@@ -14,7 +14,7 @@ from echelon.blocks import LayerCosts
 from echelon.errors import ArgumentError
 from echelon.jobs import BlockJob
 from echelon.schemes import BlockPlan
-from echelon.torch.checking import by_chance, check_statistics, check_trained
+from echelon.torch.checking import by_chance, check_statistics, check_wide
 from echelon.torch.measuring import measured
 from echelon.torch.passes import Loss, Passes, pieces, trained
 
@@ -149,7 +149,7 @@ def _layers(model: nn.Sequential) -> list[nn.Sequential]:
 
 def _check(model: nn.Sequential, layers: Sequence[nn.Sequential]) -> None:
     weights = [weight for layer in layers for weight in trained(layer)]
-    check_trained(weights)
+    check_wide(weights)
     if len({id(weight) for weight in weights}) < len(weights):
         raise ArgumentError("model: layers that share parameters are not allowed; the gradient of each must be its own")
     if any(weight.device.type != "cpu" for weight in weights):

@@ -1,27 +1,87 @@
 """Losses that are a sum or a mean over samples, and so a weighted sum over chunks of them."""
 
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 from echelon import checks
-from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
 
 _IGNORED = -100  # what torch's functions ignore unless told otherwise
 _MEANS = {"mean": True, "batchmean": True, "sum": False}
+_WHY = "its mean is not over samples, so chunks can't be weighted by their sizes; must have reduction='sum'"
+
+Loss = Callable[[Any, Any], Tensor]
 
 
-def checked_loss(loss: Any, reduction: str | None, targets: NumberArray) -> bool:
-    """Return whether the loss of a batch is the mean over its samples, not their sum; refuse what is neither.
+class Losses:
+    """The loss of batches: a function of outputs and targets, or what the model itself returns.
 
-    >>> import numpy as np
-    >>> checked_loss(nn.CrossEntropyLoss(), None, np.zeros(3, dtype=int))
-    True
+    own: whether it is the model's. mean: whether it is the mean over samples, not their sum.
+
+    >>> Losses(nn.CrossEntropyLoss(), None).mean, Losses(None, "sum").mean
+    (True, False)
     """
-    if not callable(loss):
-        raise ArgumentError(f"loss: {loss!r} is not allowed; must be a function of outputs and targets")
+
+    def __init__(self, loss: Loss | None, reduction: str | None) -> None:
+        self._loss, self.own = loss, loss is None
+        self.mean = _checked(loss, reduction)
+        self._there: dict[torch.device, Loss] = {}
+        self._ignored = _ignored(loss) if self.mean else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_there": {}}
+
+    def parted(self, batch: Any) -> tuple[Any, Any]:
+        """Return what of a batch goes into the model, and what is compared with its outputs."""
+        if self.own:
+            return batch, None
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise ArgumentError(
+                f"data: a batch that is a {type(batch).__name__} is not allowed; must be inputs and targets, "
+                "or loss=None, where the model returns its loss"
+            )
+        return batch[0], batch[1]
+
+    def check(self, targets: Any) -> None:
+        """Refuse a mean over something other than the number of samples."""
+        if self._ignored is None or not hasattr(targets, "dtype"):
+            return
+        whole = not targets.dtype.is_floating_point if isinstance(targets, Tensor) else targets.dtype.kind in "iu"
+        if whole and bool((targets == self._ignored).any()):
+            raise ArgumentError(f"loss: {self._loss!r} is not allowed with targets that it ignores; {_WHY}")
+
+    def of(self, outputs: Any, targets: Any, device: torch.device) -> Tensor:
+        """Return the loss of a pass, a number."""
+        if self._loss is None:
+            return _returned(outputs)
+        if device.type == "cpu" or not isinstance(self._loss, nn.Module):
+            return self._loss(outputs, targets)
+        if device not in self._there:
+            self._there[device] = deepcopy(self._loss).to(device)
+        return self._there[device](outputs, targets)
+
+
+def _returned(outputs: Any) -> Tensor:
+    """Return the loss among what a model returns: `loss` of a dict or an object, the first of a tuple, or the whole."""
+    found = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs)
+    found = found[0] if isinstance(found, tuple | list) and found else found
+    if not isinstance(found, Tensor) or found.numel() != 1:
+        raise ArgumentError(
+            f"loss: None is not allowed with a model that returns {type(outputs).__name__}; it must return its loss: a "
+            "number, the first of a tuple, or `loss` of a dict or an object (are the labels in the batch?)"
+        )
+    return found.reshape(())
+
+
+def _checked(loss: Any, reduction: str | None) -> bool:
+    """Return whether a loss is a mean; refuse what is neither that nor a sum."""
+    if loss is not None and not callable(loss):
+        raise ArgumentError(f"loss: {loss!r} is not allowed; must be a function of outputs and targets, or None")
     if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
         raise ArgumentError(f"loss: {loss!r} has parameters, which is not allowed; they must be part of the model")
     said = getattr(loss, "reduction", None)
@@ -32,17 +92,13 @@ def checked_loss(loss: Any, reduction: str | None, targets: NumberArray) -> bool
         if said is not None and _MEANS[said] is not _MEANS[reduction]:
             raise ArgumentError(f"reduction: {reduction!r} is not allowed; must be {said!r}, as the loss itself says")
     mean = _MEANS[said or reduction or "mean"]
-    if mean and isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
-        _check_counts(loss, loss.weight, loss.ignore_index, targets)
-    elif mean and loss in (functional.cross_entropy, functional.nll_loss):
-        _check_counts(loss, None, _IGNORED, targets)
+    if mean and isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss) and loss.weight is not None:
+        raise ArgumentError(f"loss: {loss!r} with class weights is not allowed; {_WHY}")
     return mean
 
 
-def _check_counts(loss: Any, weight: Any, ignored: int, targets: NumberArray) -> None:
-    """Refuse a mean over something other than the number of samples."""
-    why = "its mean is not over samples, so chunks can't be weighted by their sizes; must have reduction='sum'"
-    if weight is not None:
-        raise ArgumentError(f"loss: {loss!r} with class weights is not allowed; {why}")
-    if targets.dtype.kind in "iu" and bool((targets == ignored).any()):
-        raise ArgumentError(f"loss: {loss!r} is not allowed with targets that it ignores; {why}")
+def _ignored(loss: Any) -> int | None:
+    """Return the target that a loss does not count."""
+    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
+        return loss.ignore_index
+    return _IGNORED if loss in (functional.cross_entropy, functional.nll_loss) else None

@@ -7,13 +7,15 @@ import numpy as np
 from echelon.arrays import IntArray
 from echelon.seeds import place_generator
 
+Cuts = tuple[int, ...]  # where the chunks of a batch begin and end, in samples
+
 
 class Minibatches:
     """Mini-batches of sample numbers, drawn as a loader that shuffles draws them.
 
     An epoch is all samples in an order of its own, cut into batches one after the other; the last may be smaller. A
-    batch is cut into `chunks` of nearly equal size, some of them empty where it has fewer samples. Without `batch_size`
-    a batch is all samples, as they are numbered.
+    batch is cut into `chunks` of nearly equal size, some of them empty where it has fewer samples; or in proportion to
+    other cuts. Without `batch_size` a batch is all samples, as they are numbered.
 
     >>> batches = Minibatches(5, 2, 2, seed=1)
     >>> [len(batches.batch(step)) for step in range(3)]
@@ -26,19 +28,30 @@ class Minibatches:
 
     def __init__(self, samples: int, batch_size: int | None, chunks: int, seed: int) -> None:
         self.samples, self.chunks = samples, chunks
-        self._size, self._seed = batch_size, seed
+        self.size, self._seed = batch_size, seed
+        self.per_epoch = 1 if batch_size is None else -(-samples // batch_size)
 
     def batch(self, step: int) -> IntArray:
         """Return the samples of a step."""
-        if self._size is None:
+        if self.size is None:
             return np.arange(self.samples)
-        epoch, number = divmod(step, -(-self.samples // self._size))
-        return _order(self._seed, epoch, self.samples)[number * self._size : (number + 1) * self._size]
+        epoch, number = divmod(step, self.per_epoch)
+        return _order(self._seed, epoch, self.samples)[number * self.size : (number + 1) * self.size]
 
-    def chunk(self, step: int, chunk: int) -> IntArray:
+    def chunk(self, step: int, chunk: int, cuts: Cuts | None = None) -> IntArray:
         """Return the samples of one chunk of a step."""
         batch = self.batch(step)
-        return batch[chunk * len(batch) // self.chunks : (chunk + 1) * len(batch) // self.chunks]
+        return batch[span(len(batch), chunk, self.chunks, cuts)]
+
+
+def span(samples: int, chunk: int, chunks: int, cuts: Cuts | None = None) -> slice:
+    """Return where a chunk lies in a batch of so many samples: the cuts are of a batch of ``cuts[-1]``.
+
+    >>> span(10, 1, 3), span(20, 1, 3, cuts=(0, 7, 9, 10))
+    (slice(3, 6, None), slice(14, 18, None))
+    """
+    first, last, whole = (chunk, chunk + 1, chunks) if cuts is None else (cuts[chunk], cuts[chunk + 1], cuts[-1])
+    return slice(first * samples // whole, last * samples // whole)
 
 
 @lru_cache(maxsize=4)

@@ -5,18 +5,21 @@ switches (which modules train, which parameters are trained). The hull has the m
 device: it travels to the workers once, the state with every step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
+from echelon.arrays import NumberArray
 from echelon.clusters.shipping import BESIDE
 from echelon.errors import ArgumentError
 from echelon.torch.device_numbers import DeviceNumbers, Elsewhere
 from echelon.torch.pages import Pages, writable
+from echelon.torch.sources import At
 
 _WRITES = (
     "model: its forward pass writes into {}, which is not allowed; what a worker writes is lost, and other workers "
@@ -27,21 +30,24 @@ _WRITES = (
 class State(NamedTuple):
     """What the gradient of a step is computed from; see the module.
 
-    tensors: parameters and buffers, in the model's order: flat arrays, or tensors where NumPy has no such type.
-    shared: the same in the memory of a GPU, where workers can open that; then `tensors` are none.
+    tensors: parameters and buffers, in the model's order, as flat arrays; bfloat16 as whole numbers of its two bytes.
+    at: which samples. shared: `tensors` in the memory of a GPU, where workers can open that; then those are none.
+    scale: by which losses are multiplied before they are passed back.
     """
 
     tensors: tuple[Any, ...]
-    step: int
+    at: At
     trains: bytes  # by module
     trained: bytes  # by parameter
     shared: "DeviceNumbers | Elsewhere | None" = None
+    scale: float = 1.0
 
 
 class Walk:
     """What one walk over a model finds: it takes a while, and as a rule the next would find the same.
 
     tensors: parameters and buffers. trained: the parameters that are trained.
+    tracked: the buffers that collect statistics over batches, as BatchNorm does while it trains.
     shapes: names, types and shapes of all: models that agree in these can share states.
     switches: which modules are in training mode, and which parameters are trained.
     """
@@ -53,6 +59,7 @@ class Walk:
         self.tensors = [tensor for _, tensor in named]
         self.shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in named]
         self._looks = list(map(_look, self.tensors))
+        self.tracked = tracked(model)
         self.trained = [weight for weight in weights if weight.requires_grad]
         self.switches = (
             bytes(module.training for module in self._modules),
@@ -94,21 +101,39 @@ def _with(model: nn.Module, instead: dict[Tensor, Tensor]) -> nn.Module:
     return deepcopy(model, memo)
 
 
-def state(walk: Walk, step: int, shared: DeviceNumbers | None = None) -> State:
+def tracked(model: nn.Module) -> list[Tensor]:
+    """Return the buffers into which modules that normalise write while they train.
+
+    >>> [buffer.shape.numel() for buffer in tracked(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))]
+    [2, 2, 1]
+    """
+    return [
+        buffer
+        for module in model.modules()
+        if isinstance(module, _NormBase) and module.training and module.track_running_stats
+        for buffer in module.buffers(recurse=False)
+    ]
+
+
+def state(walk: Walk, at: At, shared: DeviceNumbers | None = None, scale: float = 1.0) -> State:
     """Return the state of a model, in its own memory where it lies on the host; in a GPU's where that is shared."""
     if shared is None:
-        return State(tuple(map(_numbers, walk.tensors)), step, *walk.switches)
+        return State(tuple(map(_numbers, walk.tensors)), at, *walk.switches, None, scale)
     shared.write(walk.tensors)
-    return State((), step, *walk.switches, shared)
+    return State((), at, *walk.switches, shared, scale)
 
 
-def _numbers(tensor: Tensor) -> Any:
+def _numbers(tensor: Tensor) -> NumberArray:
     flat = tensor.detach().reshape(-1).cpu()
-    return flat if flat.dtype == torch.bfloat16 else flat.numpy()
+    found: NumberArray = (flat.view(torch.int16) if flat.dtype == torch.bfloat16 else flat).numpy()
+    return found
 
 
 class Loaded:
-    """A hull with the numbers of a state. wanted: the parameters that are trained, leaves of a graph.
+    """A hull with the numbers of a state.
+
+    wanted: the parameters that are trained, leaves of a graph. mixes: whether samples of a batch depend on each other.
+    tracks: how many numbers it collects over batches.
 
     Parameters in the memory of a GPU that is shared are views of it: a forward pass that writes into them past torch's
     own count (through ``.data``) is not noticed there, and reaches other workers.
@@ -118,7 +143,13 @@ class Loaded:
     """
 
     def __init__(
-        self, model: nn.Module, given: State, tensors: Sequence[Any], device: torch.device, pages: Pages | None
+        self,
+        model: nn.Module,
+        given: State,
+        tensors: Sequence[Any],
+        device: torch.device,
+        pages: Pages | None,
+        compiled: Mapping[str, Any] | None,
     ) -> None:
         self._pages, self._held = pages, tensors
         self._copies: list[tuple[int, Tensor]] = []  # by their number in the state
@@ -128,9 +159,9 @@ class Loaded:
             if parameter and isinstance(numbers, Tensor) and numbers.device == device:
                 placed = numbers
             elif pages is not None and parameter and is_large(numbers):
-                placed = torch.from_numpy(writable(numbers))
+                placed = _tensor(numbers, tensor.dtype)
             else:
-                placed = _tensor(numbers).to(device, copy=True)
+                placed = _tensor(numbers, tensor.dtype).to(device, copy=True)
                 self._copies.append((i, placed))
             instead[tensor] = placed.view(tensor.shape)
         self._model = _with(model, instead)
@@ -143,36 +174,60 @@ class Loaded:
         for weight in self.wanted:
             weight.register_post_accumulate_grad_hook(self._found)  # type: ignore[no-untyped-call]
         self._found_by: Callable[[nn.Parameter], None] | None = None
-        self._all = [tensor for _, tensor in _tensors(self._model)]
-        self._versions = self._written()
+        self.mixes = any(map(mixes, self._model.modules()))
+        self._tracked = tracked(self._model)
+        self.tracks = sum(buffer.numel() for buffer in self._tracked)
+        written = set(map(id, self._tracked))
+        self._still = [tensor for _, tensor in _tensors(self._model) if id(tensor) not in written]
+        self._call = self._model if compiled is None else torch.compile(self._model, **compiled)
+        self._note()
 
     def fill(self, tensors: Sequence[Any]) -> None:
         """Take the numbers of another state."""
         self._held = tensors
         with torch.no_grad():
             for number, tensor in self._copies:
-                tensor.copy_(_tensor(tensors[number]).view(tensor.shape))
+                tensor.copy_(_tensor(tensors[number], tensor.dtype).view(tensor.shape))
+        self._note()
+
+    def _note(self) -> None:
         self._versions = self._written()
+        self._before = [buffer.clone() for buffer in self._tracked]
 
     def backward(self, loss: Tensor, found: Callable[[nn.Parameter], None]) -> None:
-        """Pass back from a loss; `found` is called with each weight as soon as its gradient is known."""
+        """Pass back from a loss; `found` is called with each weight as soon as its gradient is known.
+
+        What the model collected in the pass forward is taken back.
+        """
         self._found_by = found
         try:
             loss.backward()  # type: ignore[no-untyped-call]
         finally:
             self._found_by = None
+            with torch.no_grad():
+                for buffer, before in zip(self._tracked, self._before, strict=True):
+                    buffer.copy_(before)
 
     def _found(self, weight: nn.Parameter) -> None:
         assert self._found_by is not None
         self._found_by(weight)
 
-    def __call__(self, inputs: Tensor) -> Any:
-        """Return the outputs of the model."""
-        outputs = self._model(inputs)
+    def __call__(self, inputs: Any) -> Any:
+        """Return the outputs of the model; a dict goes in by name, a tuple or list by position."""
+        if isinstance(inputs, Mapping):
+            outputs = self._call(**inputs)
+        elif isinstance(inputs, tuple | list):
+            outputs = self._call(*inputs)
+        else:
+            outputs = self._call(inputs)
         if self._written() != self._versions:
             self._restore()
             raise ArgumentError(_WRITES.format("buffers or parameters"))
         return outputs
+
+    def statistics(self) -> list[Tensor]:
+        """Return by how much the last forward pass has changed what it collects."""
+        return [(buffer - before).reshape(-1) for buffer, before in zip(self._tracked, self._before, strict=True)]
 
     def check(self) -> None:
         """Refuse what torch does not see: that a pass has written into the memory of parameters."""
@@ -186,7 +241,16 @@ class Loaded:
 
     def _written(self) -> list[int]:
         """Return how often numbers were changed in place."""
-        return [tensor._version for tensor in self._all]
+        return [tensor._version for tensor in self._still]
+
+
+def mixes(module: nn.Module) -> bool:
+    """Return whether a module normalises by the samples of its batch.
+
+    >>> mixes(nn.BatchNorm1d(3)), mixes(nn.BatchNorm1d(3).eval()), mixes(nn.GroupNorm(1, 3))
+    (True, False, False)
+    """
+    return isinstance(module, _BatchNorm) and (module.training or not module.track_running_stats)
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -199,9 +263,10 @@ def is_large(numbers: Any) -> bool:
     return isinstance(numbers, np.ndarray) and numbers.nbytes >= BESIDE
 
 
-def _tensor(numbers: Any) -> Tensor:
+def _tensor(numbers: Any, dtype: torch.dtype) -> Tensor:
     """Return numbers as a tensor, to be read only."""
     if not isinstance(numbers, np.ndarray):
         assert isinstance(numbers, Tensor)
         return numbers
-    return torch.from_numpy(numbers if numbers.flags.writeable else writable(numbers))
+    found = torch.from_numpy(numbers if numbers.flags.writeable else writable(numbers))
+    return found.view(dtype) if dtype == torch.bfloat16 else found

@@ -1,39 +1,107 @@
-"""Data as inputs and targets, one array each, which reach workers once."""
+"""Data in any of the forms that people have it, as a source of chunks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
+from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
+from echelon.torch import structures
+from echelon.torch.held import Held
+from echelon.torch.items import Items
+from echelon.torch.losses import Losses
+from echelon.torch.minibatches import Minibatches
+from echelon.torch.prefetching import Prefetched
+from echelon.torch.sources import Given, Source
+from echelon.torch.streamed import Called, Iterated
 
-_ALLOWED = "inputs and targets (arrays or tensors) or a map-style Dataset of such pairs"
+_ALLOWED = (
+    "inputs and targets (arrays, tensors, or dicts and tuples of them), a Dataset, a function of step and chunk, or "
+    "None, where each call hands its batch in"
+)
+_LOADER = "a DataLoader is not allowed; must be its dataset, or None, where each call hands in a batch of the loader"
 
 
-def arrays(data: Any) -> tuple[NumberArray, NumberArray]:
-    """Return inputs and targets; the items of a Dataset are stacked, all of them.
+def source(
+    data: Any,
+    *,
+    batch_size: int | None,
+    chunks: int,
+    seed: int,
+    collate: Callable[[list[Any]], Any] | None = None,
+    loaders: int = 0,
+    losses: Losses,
+) -> Source:
+    """Return where chunks come from; see `CodedGradient`."""
+    if collate is not None and not callable(collate):
+        raise ArgumentError(f"collate: {collate!r} is not allowed; must be a function of a list of items")
+    checks.whole("loaders", loaders, least=0)
+    put_together = collate or default_collate
+    if isinstance(data, DataLoader):
+        raise ArgumentError(f"data: {_LOADER}")
+    if isinstance(data, TensorDataset) and collate is None:
+        data = data.tensors
+    found: Source
+    if data is None or (callable(data) and not hasattr(data, "__getitem__")):
+        if batch_size is not None:
+            raise ArgumentError(f"batch_size: {batch_size} is not allowed with such data; batches have their own size")
+        found = Given(chunks) if data is None else Called(data)
+    elif isinstance(data, IterableDataset) or (hasattr(data, "__iter__") and not hasattr(data, "__len__")):
+        size = checks.whole("batch_size", batch_size, least=chunks)
+        if size % chunks:
+            raise ArgumentError(f"batch_size: {size} is not allowed; must be a multiple of {chunks}, the chunks")
+        found = Iterated(data, put_together, size // chunks, chunks, seed)
+    elif isinstance(data, tuple | list | dict):
+        held = arrays(data)
+        losses.check(losses.parted(held)[1])
+        found = Held(held, _batches(structures.count(held), batch_size, chunks, seed))
+    elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, Tensor | np.ndarray):
+        found = Items(data, put_together, _batches(len(data), batch_size, chunks, seed), seed)
+    else:
+        raise ArgumentError(f"data: {type(data).__name__} is not allowed; must be {_ALLOWED}")
+    if loaders and isinstance(found, Given | Held):
+        raise ArgumentError(f"loaders: {loaders} is not allowed with such data, which is in memory; must be 0")
+    return Prefetched(found, loaders) if loaders else found
+
+
+def _batches(samples: int, batch_size: int | None, chunks: int, seed: int) -> Minibatches:
+    if not samples:
+        raise ArgumentError("data: no samples; there must be at least one")
+    if batch_size is not None:
+        checks.whole("batch_size", batch_size, least=1, most=samples)
+    return Minibatches(samples, batch_size, chunks, seed)
+
+
+def arrays(data: Any) -> Any:
+    """Return a structure of arrays with equally many samples each.
 
     >>> inputs, targets = arrays((torch.ones(3, 2), [0, 1, 0]))
     >>> inputs.shape, targets.tolist()
     ((3, 2), [0, 1, 0])
     """
-    if isinstance(data, TensorDataset):
-        data = data.tensors
-    elif isinstance(data, Dataset) and not isinstance(data, IterableDataset):
-        if not len(data):  # type: ignore[arg-type]
-            raise ArgumentError("data: no samples; there must be at least one")
-        data = default_collate([data[i] for i in range(len(data))])  # type: ignore[arg-type]
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise ArgumentError(f"data: {type(data).__name__} is not allowed; must be {_ALLOWED}")
-    inputs, targets = (_array(name, some) for name, some in zip(("inputs", "targets"), data, strict=True))
-    if len(inputs) != len(targets):
-        raise ArgumentError(f"data: {len(inputs)} inputs and {len(targets)} targets; must be equally many")
-    if not len(inputs):
-        raise ArgumentError("data: no samples; there must be at least one")
-    return inputs, targets
+    if isinstance(data, tuple | list):
+        names = ("inputs", "targets") if len(data) == 2 else [f"[{i}]" for i in range(len(data))]
+        found: Any = tuple(_inner(name, some) for name, some in zip(names, data, strict=True))
+    else:
+        found = {name: _inner(str(name), some) for name, some in data.items()}
+    counts = {len(some) for some in structures.leaves(found)}
+    if len(counts) != 1:
+        raise ArgumentError(f"data: arrays of {sorted(counts)} samples are not allowed; must be equally many")
+    return found
+
+
+def _inner(name: str, values: Any) -> Any:
+    """Return arrays in place of tensors; a list is taken for an array, so that structures are dicts and tuples."""
+    if isinstance(values, dict):
+        return {key: _inner(f"{name}[{key!r}]", some) for key, some in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_inner(f"{name}[{i}]", some) for i, some in enumerate(values))
+    return _array(name, values)
 
 
 def _array(name: str, values: Any) -> NumberArray:

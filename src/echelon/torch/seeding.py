@@ -30,11 +30,16 @@ def seeded(seed: int, step: int, chunk: int) -> Iterator[None]:
     place = step * MOST_CHUNKS + checks.whole("chunk", chunk, least=0, most=MOST_CHUNKS - 1)
     drawn = int(place_generator(seed, place).integers(2**63))
     devices = range(torch.cuda.device_count()) if _cuda() else range(0)
-    with _TURN, torch.random.fork_rng(devices):
+    with taking_turns(), torch.random.fork_rng(devices):
         torch.default_generator.manual_seed(drawn)
         if devices:
             torch.cuda.manual_seed_all(drawn)
         yield
+
+
+def taking_turns() -> RLock:
+    """Return what threads hold while generators are seeded."""
+    return _TURN
 
 
 def generator_states() -> list[bytes]:

@@ -1,0 +1,82 @@
+"""Data that workers read when they need it: the items of a map-style Dataset.
+
+An item is read with Python's, NumPy's and torch's generators seeded by (seed, epoch, index), so that transforms draw
+anew in every epoch, and all workers that read it draw the same.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from echelon.errors import ArgumentError
+from echelon.seeds import place_generator
+from echelon.torch import structures
+from echelon.torch.minibatches import Minibatches
+from echelon.torch.seeding import taking_turns
+from echelon.torch.sources import At, Batch, Source
+
+_MOST = 1 << 40  # items of an epoch
+
+
+class Items(Source):
+    """Items of a dataset, put together by `collate`."""
+
+    batches: Minibatches
+
+    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any], batches: Minibatches, seed: int) -> None:
+        self._dataset, self._collate, self.batches, self._seed = dataset, collate, batches, seed
+
+    def whole(self, at: At) -> int | None:
+        """Return how many samples a step has."""
+        return len(self.batches.batch(at.step))
+
+    def read(self, at: At, chunks: Sequence[int]) -> Batch | None:
+        """Read some chunks, item by item."""
+        numbers = [self.batches.chunk(at.step, chunk, at.cuts) for chunk in chunks]
+        sizes = tuple(map(len, numbers))
+        if not any(sizes):
+            return Batch(None, sizes)
+        with drawing(self._seed, at.step // self.batches.per_epoch) as seeded:
+            found = []
+            for number in np.concatenate(numbers).tolist():
+                seeded(number)
+                found.append(self._dataset[number])
+        samples = structures.tensors(self._collate(found))
+        if structures.count(samples) != len(found):
+            raise ArgumentError(
+                f"collate: it made {structures.count(samples)} samples of {len(found)} items, which is not allowed; "
+                "must keep them along the first axis"
+            )
+        return Batch(samples, sizes)
+
+
+@contextmanager
+def drawing(seed: int, epoch: int) -> Iterator[Callable[[int], None]]:
+    """Give a function that seeds all generators for one item; afterwards they are as they were.
+
+    >>> with drawing(1, epoch=0) as seeded:
+    ...     seeded(5)
+    ...     first = random.random(), float(np.random.rand()), float(torch.rand(()))
+    ...     seeded(5)
+    ...     first == (random.random(), float(np.random.rand()), float(torch.rand(())))
+    True
+    """
+
+    def seeded(number: int) -> None:
+        drawn = int(place_generator(seed, epoch * _MOST + number).integers(2**32))
+        random.seed(drawn)
+        np.random.seed(drawn)  # noqa: NPY002  transforms draw from it
+        torch.default_generator.manual_seed(drawn)
+
+    with taking_turns():
+        kept = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+        try:
+            yield seeded
+        finally:
+            random.setstate(kept[0])
+            np.random.set_state(kept[1])  # noqa: NPY002
+            torch.set_rng_state(kept[2])

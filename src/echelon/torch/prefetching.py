@@ -1,0 +1,82 @@
+"""Chunks of the next step, read by processes of their own while this step is computed."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from typing import Any
+
+import torch
+from torch import multiprocessing
+
+from echelon.torch.sources import At, Batch, Source
+from echelon.torch.streamed import gathered
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, in <sys/prctl.h>
+_source: Source | None = None  # of a loader process
+
+
+class Prefetched(Source):
+    """Another source whose chunks are read ahead by `loaders` processes of each worker.
+
+    A worker is taken to compute the same chunks in the next step. A chunk is always read by the same loader, which goes
+    on where it was in data that has an order only.
+    """
+
+    def __init__(self, source: Source, loaders: int) -> None:
+        self._source, self._count = source, loaders
+        self.batches = source.batches
+        self._loaders: dict[int, ProcessPoolExecutor] = {}
+        self._ahead: dict[tuple[At, int], Future[Batch | None]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_loaders": {}, "_ahead": {}}
+
+    def __del__(self) -> None:
+        for loader in self._loaders.values():
+            loader.shutdown(wait=False, cancel_futures=True)
+
+    def whole(self, at: At) -> int | None:
+        """Return how many samples a step has."""
+        return self._source.whole(at)
+
+    def read(self, at: At, chunks: Sequence[int]) -> Batch | None:
+        """Return some chunks, and have those of the next step read."""
+        asked = [
+            self._ahead.pop((at, chunk)) if (at, chunk) in self._ahead else self._ask(at, chunk) for chunk in chunks
+        ]
+        for past in [key for key in self._ahead if key[0].step <= at.step]:
+            self._ahead.pop(past).cancel()
+        try:
+            found = [one.result() for one in asked]
+            following = at._replace(step=at.step + 1)
+            for chunk in chunks:
+                if (following, chunk) not in self._ahead:
+                    self._ahead[following, chunk] = self._ask(following, chunk)
+        except BrokenExecutor:  # a loader has died: others are started with the next step
+            self._loaders, self._ahead = {}, {}
+            return self._source.read(at, chunks)
+        return gathered([None if one is None or not any(one.sizes) else one.samples for one in found])
+
+    def _ask(self, at: At, chunk: int) -> Future[Batch | None]:
+        number = chunk % self._count
+        if number not in self._loaders:
+            context = multiprocessing.get_context("fork")
+            self._loaders[number] = ProcessPoolExecutor(1, context, _begin, (self._source, os.getpid()))
+        return self._loaders[number].submit(_read, at, chunk)
+
+
+def _begin(source: Source, worker: int) -> None:
+    """Make this process a loader, which ends with its worker."""
+    global _source
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != worker:
+        os._exit(0)
+    torch.set_num_threads(1)  # threads of the worker are not in this process
+    _source = source
+
+
+def _read(at: At, chunk: int) -> Batch | None:
+    assert _source is not None
+    return _source.read(at, [chunk])

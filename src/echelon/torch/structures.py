@@ -1,0 +1,113 @@
+"""Batches of any shape: a tensor, or dicts, lists and tuples of tensors, with samples along the first axis.
+
+What is no tensor (a text, a number, None) is handed on as it is, and can't be joined or cut.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from echelon.errors import ArgumentError
+
+
+def mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return a structure with what a function makes of each leaf.
+
+    >>> mapped(lambda leaf: leaf + 1, {"a": 1, "b": (2, [3])})
+    {'a': 2, 'b': (3, [4])}
+    """
+    if isinstance(value, Mapping):
+        return {key: mapped(function, inner) for key, inner in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(function, inner) for inner in value))
+    if isinstance(value, tuple | list):
+        return type(value)(mapped(function, inner) for inner in value)
+    return function(value)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the leaves of a structure.
+
+    >>> list(leaves({"a": 1, "b": (2, [3])}))
+    [1, 2, 3]
+    """
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple | list) else None
+    if inner is None:
+        yield value
+    else:
+        for one in inner:
+            yield from leaves(one)
+
+
+def count(value: Any) -> int:
+    """Return how many samples a batch has: the length of its first tensor or array, along the first axis.
+
+    >>> count({"mask": None, "tokens": torch.zeros(3, 5)})
+    3
+    """
+    for leaf in leaves(value):
+        if isinstance(leaf, Tensor | np.ndarray) and leaf.ndim > 0:
+            return len(leaf)
+    raise ArgumentError("data: a batch without any tensor is not allowed; must have samples along its first axis")
+
+
+def tensors(value: Any) -> Any:
+    """Return a structure with tensors in place of arrays, on the same memory where that may be written."""
+
+    def tensor(leaf: Any) -> Any:
+        return torch.from_numpy(np.require(leaf, requirements="W")) if isinstance(leaf, np.ndarray) else leaf
+
+    return mapped(tensor, value)
+
+
+def arrays(value: Any) -> Any:
+    """Return a structure with arrays in place of tensors on the host, on the same memory where NumPy has the type."""
+
+    def array(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        here = leaf.detach().cpu()
+        return here if here.dtype == torch.bfloat16 else here.numpy()
+
+    return mapped(array, value)
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """Return a structure whose tensors are on a device."""
+    if device.type == "cpu":
+        return value
+    return mapped(lambda leaf: leaf.to(device, non_blocking=True) if isinstance(leaf, Tensor) else leaf, value)
+
+
+def taken(value: Any, samples: Any) -> Any:
+    """Return some samples of a batch, by a slice or by numbers.
+
+    >>> taken((torch.arange(4), {"x": torch.arange(4)}), slice(1, 3))
+    (tensor([1, 2]), {'x': tensor([1, 2])})
+    """
+    return mapped(
+        lambda leaf: leaf[samples] if isinstance(leaf, Tensor | np.ndarray) and leaf.ndim > 0 else leaf, value
+    )
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """Return batches of one structure as one batch, or None where they hold anything but tensors.
+
+    >>> joined([{"x": torch.ones(1)}, {"x": torch.zeros(2)}])
+    {'x': tensor([1., 0., 0.])}
+    >>> joined([("a", torch.ones(1)), ("b", torch.ones(1))])
+    """
+    if len(values) == 1:
+        return values[0]
+    parts = [list(leaves(value)) for value in values]
+    if len({len(part) for part in parts}) > 1 or not all(
+        isinstance(leaf, Tensor) and leaf.ndim > 0 for part in parts for leaf in part
+    ):
+        return None
+    if any(len({leaf.shape[1:] for leaf in together}) > 1 for together in zip(*parts, strict=True)):
+        return None  # texts of different lengths, say
+    whole = iter([torch.cat(together) for together in zip(*parts, strict=True)])
+    return mapped(lambda _: next(whole), values[0])
