@@ -152,9 +152,9 @@ def test_without_shared_memory_of_a_gpu_all_goes_through_the_host_and_the_log_sa
     def refused(tensors):
         raise NotShared("no CUDA here")
 
-    monkeypatch.setattr("echelon.torch.coded_gradient.DeviceNumbers", refused)
+    monkeypatch.setattr("echelon.torch.states.DeviceNumbers", refused)
     with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
-        coded._shares = True  # as if its model were on a GPU
+        coded._states._shares = True  # as if its model were on a GPU
         losses = [float(coded.backward()) for _ in range(2)]
     assert losses[0] == losses[1]
     (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]

@@ -1,6 +1,5 @@
 """Gradients of any model of torch, recovered from the workers that are quick enough."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,26 +10,22 @@ from torch import Tensor, nn
 from echelon import checks
 from echelon.arrays import IntArray, NumberArray
 from echelon.closing import Closing
-from echelon.clusters.cuda import NotShared
-from echelon.errors import ArgumentError, JobFailed
+from echelon.errors import ArgumentError
 from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.schemes import CodedPlan
 from echelon.stream import Stream
-from echelon.torch import parameters, structures
-from echelon.torch.checking import check_replicas, check_weights, checked_autocast, checked_compiled
+from echelon.torch import structures
+from echelon.torch.checking import checked_autocast, checked_compiled
 from echelon.torch.chunk_gradients import ChunkGradients, How
-from echelon.torch.device_numbers import DeviceNumbers
-from echelon.torch.devices import checked_device
 from echelon.torch.filling import fill
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
-from echelon.torch.passes import trained
+from echelon.torch.parameters import Walk
 from echelon.torch.samples import source
 from echelon.torch.sizes import SizedJob, Sizes, checked_shares
 from echelon.torch.sources import At
-
-log = logging.getLogger("echelon.torch")
+from echelon.torch.states import States
 
 _MESSAGES = {"float32": None, "bfloat16": "bfloat16"}
 
@@ -113,11 +108,7 @@ class CodedGradient(Closing):
         compiled: bool | Mapping[str, Any] = False,
         tolerance: float | None = None,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise ArgumentError(f"model: {type(model).__name__} is not allowed; must be a torch.nn.Module")
-        if not isinstance(stream, Stream):
-            raise ArgumentError(f"stream: {type(stream).__name__} is not allowed; must be an echelon.Stream")
-        self._model, self._walk = model, self._walked(model)
+        self._states = States(model, stream, device)
         if chunks is None:
             chunks = plan.parts if isinstance(plan, CodedPlan) else stream.workers
         checks.whole("chunks", chunks, least=1, most=MOST_CHUNKS)
@@ -127,17 +118,15 @@ class CodedGradient(Closing):
             data, batch_size=batch_size, chunks=chunks, seed=seed, collate=collate, loaders=loaders, losses=losses
         )
         checks.one_of("messages", messages, _MESSAGES)
-        if messages == "bfloat16" and next(model.parameters()).dtype == torch.float64:
+        if messages == "bfloat16" and self._states.dtype == torch.float64:
             raise ArgumentError("messages: 'bfloat16' is not allowed; the model must not be float64 for that")
         self._stream, self._speed = stream, sizes == "speed"
         self._sizes = self._sized(sizes, chunks, plan, batch_size)
         self._mean = losses.mean
         self._order = _Order(seed, chunks, batch_size)
         self.step = 0
-        self._shares = checked_device(device) != "cpu" and stream.one_host and next(model.parameters()).is_cuda
-        self._numbers: DeviceNumbers | None = None
         gradients = ChunkGradients(
-            Models(parameters.hull(model), checked_compiled(compiled)),
+            Models(self._states.hull(), checked_compiled(compiled)),
             losses,
             self._source,
             How(losses.mean, seed, device, checked_autocast(autocast), alone=self._sizes is not None),
@@ -202,19 +191,12 @@ class CodedGradient(Closing):
         batch: what the step takes, where the data is None. scaler: multiplies the gradients, and not the loss, as
         ``scaler.scale(loss).backward()`` does; its `step` and `update` then go on as usual.
         """
-        if not self._walk.same():
-            self._check_again()
+        self._states.look()
         checks.whole("step", self.step, least=0)
-        at, scale = self._at(batch), _scale(scaler, self._walk)
-        try:
-            found = self._found(at, scale)
-        except JobFailed as error:
-            if not self._shares or not isinstance(error.__cause__, NotShared):
-                raise
-            self._host_only(error.__cause__)
-            found = self._found(at, scale)
+        at = self._at(batch)
+        found = self._states.ask(self._kept, at, _scale(scaler, self._states.walk))
         self.step += 1
-        return fill(self._walk, found, divided=self._mean and self._source.whole(at) is None)
+        return fill(self._states.walk, found, divided=self._mean and self._source.whole(at) is None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the training is in its data: the step, what the order of samples follows from, and the cuts."""
@@ -250,49 +232,10 @@ class CodedGradient(Closing):
                 self._sizes.follow(speeds)
         return At(self.step, None if self._sizes is None else self._sizes.cuts, structures.arrays(batch))
 
-    def _found(self, at: At, scale: float) -> Any:
-        """Return the gradient of a mini-batch, as one vector."""
-        handle = self._kept.submit(self._state(at, scale))
-        try:
-            return handle.result()
-        except BaseException:
-            handle.cancel()  # an interrupted call no longer waits for it
-            raise
-
-    def _state(self, at: At, scale: float) -> parameters.State:
-        if self._shares:
-            try:
-                if self._numbers is None:
-                    self._numbers = DeviceNumbers(self._walk.tensors)
-                return parameters.state(self._walk, at, self._numbers, scale)
-            except NotShared as error:
-                self._host_only(error)
-        return parameters.state(self._walk, at, None, scale)
-
-    def _host_only(self, error: NotShared) -> None:
-        log.warning("the GPU's memory can't be shared with workers, and all goes through the host's: %s", error)
-        self._shares, self._numbers = False, None
-
-    def _check_again(self) -> None:
-        """Check a model that has changed since the last step."""
-        walk = self._walked(self._model)
-        if walk.shapes != self._walk.shapes:
-            raise ArgumentError("model: its parameters or buffers have other names, types or shapes than at the start")
-        if [tensor.device for tensor in walk.tensors] != [tensor.device for tensor in self._walk.tensors]:
-            self._numbers = None
-        self._walk = walk
-
-    @staticmethod
-    def _walked(model: nn.Module) -> parameters.Walk:
-        check_weights(trained(model))
-        check_weights(list(model.parameters()))
-        check_replicas(model)
-        return parameters.Walk(model)
-
     def close(self) -> None:
         """Let the workers forget model and data; the stream goes on."""
         self._kept.drop()
-        self._numbers = None
+        self._states.close()
 
     def _leave(self, *, well: bool) -> None:
         self.close()
@@ -307,7 +250,7 @@ class _Order:
     batch_size: int | None
 
 
-def _scale(scaler: torch.amp.GradScaler | None, walk: parameters.Walk) -> float:
+def _scale(scaler: torch.amp.GradScaler | None, walk: Walk) -> float:
     """Return by how much losses are multiplied."""
     if scaler is None:
         return 1.0
