@@ -81,8 +81,9 @@ class Display(Observer):
         head = f"{len(jobs)} jobs in the stream, {self._rounds} rounds"
         if jobs:
             now = jobs[0].progress
-            of = "" if now.iterations is None else f" of {now.iterations}"
-            head += f"; {jobs[0].name}: iteration {now.iteration}{of}"
+            head += f"; {jobs[0].name}"
+            if now.iterations != 1:  # else it is over before one could read it
+                head += f": iteration {now.iteration}" + ("" if now.iterations is None else f" of {now.iterations}")
         if seen is not None:
             slot = seen.plan.slots[0]
             head += f"; {self._mean * 1e3:.3g} ms per round, any {slot.threshold} of {slot.rows} rows"

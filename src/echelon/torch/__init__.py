@@ -24,8 +24,12 @@ if find_spec("torch") is None:
     raise ModuleNotFoundError("echelon.torch needs torch; pip install 'echelon-compute[torch]'", name="torch")
 
 from echelon.torch.coded_gradient import CodedGradient
+from echelon.torch.evaluating import Evaluated, Evaluation
 from echelon.torch.layers import Layers
 from echelon.torch.seeding import seeded
+from echelon.torch.trained import Trained, Validated
 from echelon.torch.training import train
 
-__all__ = ["CodedGradient", "Layers", "seeded", "train"]
+__all__ = [
+    "CodedGradient", "Evaluated", "Evaluation", "Layers", "Trained", "Validated", "seeded", "train",
+]  # fmt: skip

@@ -36,14 +36,20 @@ def source(
     collate: Callable[[list[Any]], Any] | None = None,
     loaders: int = 0,
     losses: Losses,
+    finite: bool = False,
 ) -> Source:
-    """Return where chunks come from; see `CodedGradient`."""
+    """Return where chunks come from; see `CodedGradient`.
+
+    finite: whether only data with a number of samples will do; a batch size beyond that means all of them.
+    """
     if collate is not None and not callable(collate):
         raise ArgumentError(f"collate: {collate!r} is not allowed; must be a function of a list of items")
     checks.whole("loaders", loaders, least=0)
     put_together = collate or default_collate
     if isinstance(data, DataLoader):
         raise ArgumentError(f"data: {_LOADER}")
+    if finite and (data is None or not hasattr(data, "__len__")):
+        raise ArgumentError("data: it has no number of samples; must be arrays or a map-style Dataset")
     if isinstance(data, TensorDataset) and collate is None:
         data = data.tensors
     found: Source
@@ -59,9 +65,9 @@ def source(
     elif isinstance(data, tuple | list | dict):
         held = arrays(data)
         losses.check(losses.parted(held)[1])
-        found = Held(held, _batches(structures.count(held), batch_size, chunks, seed))
+        found = Held(held, _batches(structures.count(held), batch_size, chunks, seed, at_most=finite))
     elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, Tensor | np.ndarray):
-        found = Items(data, put_together, _batches(len(data), batch_size, chunks, seed), seed)
+        found = Items(data, put_together, _batches(len(data), batch_size, chunks, seed, at_most=finite), seed)
     else:
         raise ArgumentError(f"data: {type(data).__name__} is not allowed; must be {_ALLOWED}")
     if loaders and isinstance(found, Given | Held):
@@ -69,11 +75,13 @@ def source(
     return Prefetched(found, loaders) if loaders else found
 
 
-def _batches(samples: int, batch_size: int | None, chunks: int, seed: int) -> Minibatches:
+def _batches(samples: int, batch_size: int | None, chunks: int, seed: int, *, at_most: bool) -> Minibatches:
     if not samples:
         raise ArgumentError("data: no samples; there must be at least one")
     if batch_size is not None:
-        checks.whole("batch_size", batch_size, least=1, most=samples)
+        batch_size = (
+            min(batch_size, samples) if at_most else checks.whole("batch_size", batch_size, least=1, most=samples)
+        )
     return Minibatches(samples, batch_size, chunks, seed)
 
 
