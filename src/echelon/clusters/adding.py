@@ -14,7 +14,7 @@ from echelon.clusters.parallel import by_slices, extreme
 from echelon.codes import combine
 
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
-_BLOCK = 1 << 20  # numbers of a total at a time: they stay in the cache while every message is read once
+_BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
 _KEPT = 4  # totals of one size that are kept
 
 
