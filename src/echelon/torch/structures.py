@@ -88,9 +88,14 @@ def taken(value: Any, samples: Any) -> Any:
     >>> taken((torch.arange(4), {"x": torch.arange(4)}), slice(1, 3))
     (tensor([1, 2]), {'x': tensor([1, 2])})
     """
-    return mapped(
-        lambda leaf: leaf[samples] if isinstance(leaf, Tensor | np.ndarray) and leaf.ndim > 0 else leaf, value
-    )
+
+    def some(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor | np.ndarray) or leaf.ndim == 0:
+            return leaf
+        whole_rows = isinstance(leaf, np.ndarray) and not isinstance(samples, slice)
+        return np.take(leaf, samples, axis=0) if whole_rows else leaf[samples]  # `take` is quicker for rows
+
+    return mapped(some, value)
 
 
 def joined(values: Sequence[Any]) -> Any:
