@@ -17,7 +17,7 @@ from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.schemes import CodedPlan
 from echelon.stream import Stream
-from echelon.torch import parameters, structures
+from echelon.torch import parameters
 from echelon.torch.checking import check_replicas, check_weights, checked_autocast, checked_compiled
 from echelon.torch.chunk_gradients import ChunkGradients, How
 from echelon.torch.device_numbers import DeviceNumbers
@@ -26,7 +26,7 @@ from echelon.torch.filling import fill
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
 from echelon.torch.passes import trained
-from echelon.torch.samples import source
+from echelon.torch.samples import handed_in, source
 from echelon.torch.sizes import SizedJob, Sizes, checked_shares
 from echelon.torch.sources import At
 
@@ -129,9 +129,9 @@ class CodedGradient(Closing):
         checks.one_of("messages", messages, _MESSAGES)
         if messages == "bfloat16" and next(model.parameters()).dtype == torch.float64:
             raise ArgumentError("messages: 'bfloat16' is not allowed; the model must not be float64 for that")
-        self._stream, self._speed = stream, sizes == "speed"
+        self._stream, self._speed = stream, isinstance(sizes, str) and sizes == "speed"
         self._sizes = self._sized(sizes, chunks, plan, batch_size)
-        self._mean = losses.mean
+        self._losses = losses
         self._order = _Order(seed, chunks, batch_size)
         self.step = 0
         self._shares = checked_device(device) != "cpu" and stream.one_host and next(model.parameters()).is_cuda
@@ -214,7 +214,7 @@ class CodedGradient(Closing):
             self._host_only(error.__cause__)
             found = self._found(at, scale)
         self.step += 1
-        return fill(self._walk, found, divided=self._mean and self._source.whole(at) is None)
+        return fill(self._walk, found, divided=self._losses.mean and self._source.whole(at) is None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the training is in its data: the step, what the order of samples follows from, and the cuts."""
@@ -237,18 +237,21 @@ class CodedGradient(Closing):
                 )
         self.step = checks.whole("step", state["step"], least=0)
         if self._sizes is not None and state["cuts"] is not None:
-            self._sizes.set(tuple(state["cuts"]))
+            self._sizes.resume(state["cuts"])
 
     def _at(self, batch: Any) -> At:
         """Return which samples the next step takes."""
         if (batch is None) == (self._source.given):
             needed = "needed, as the data is None" if batch is None else "not allowed; the data is not None"
             raise ArgumentError(f"batch: {needed}")
-        if self._speed and self._sizes is not None:
-            speeds = self._stream.speeds()
-            if speeds is not None:
-                self._sizes.follow(speeds)
-        return At(self.step, None if self._sizes is None else self._sizes.cuts, structures.arrays(batch))
+        if batch is not None:
+            batch = handed_in(batch, self._losses)
+        if self._sizes is None:
+            return At(self.step, None, batch)
+        assert self._source.batches is not None
+        samples = len(self._source.batches.batch(self.step))
+        self._sizes.begin(samples, self._stream.speeds() if self._speed else None)
+        return At(self.step, self._sizes.cuts)
 
     def _found(self, at: At, scale: float) -> Any:
         """Return the gradient of a mini-batch, as one vector."""
