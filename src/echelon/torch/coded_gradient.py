@@ -26,6 +26,7 @@ from echelon.torch.filling import fill
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
 from echelon.torch.passes import trained
+from echelon.torch.rates import Rates
 from echelon.torch.samples import handed_in, source
 from echelon.torch.sizes import SizedJob, Sizes, checked_shares
 from echelon.torch.sources import At
@@ -129,8 +130,7 @@ class CodedGradient(Closing):
         checks.one_of("messages", messages, _MESSAGES)
         if messages == "bfloat16" and next(model.parameters()).dtype == torch.float64:
             raise ArgumentError("messages: 'bfloat16' is not allowed; the model must not be float64 for that")
-        self._stream, self._speed = stream, isinstance(sizes, str) and sizes == "speed"
-        self._sizes = self._sized(sizes, chunks, plan, batch_size)
+        self._sizes = self._sized(sizes, chunks, plan, batch_size, stream.workers)
         self._losses = losses
         self._order = _Order(seed, chunks, batch_size)
         self.step = 0
@@ -149,15 +149,20 @@ class CodedGradient(Closing):
         }  # fmt: skip
         job = SumJob(plan=plan, **options) if self._sizes is None else SizedJob(self._sizes, **options)
         self._kept = stream.keep(job)
+        self._rates: Rates | None = None
+        self._unwatch: Callable[[], None] | None = None
+        if sizes == "speed":
+            self._rates = Rates(job, stream.workers, stream.speeds())
+            self._unwatch = stream.watch(self._rates)
 
     def _sized(
-        self, sizes: str | Sequence[float], chunks: int, plan: CodedPlan | None, batch_size: int | None
+        self, sizes: str | Sequence[float], chunks: int, plan: CodedPlan | None, batch_size: int | None, workers: int
     ) -> Sizes | None:
         shares = checked_shares(sizes, chunks)
-        if shares is None and not self._speed:
+        if isinstance(sizes, str) and sizes == "equal":
             return None
         batches = self._source.batches
-        if plan is not None or chunks != self._stream.workers:
+        if plan is not None or chunks != workers:
             raise ArgumentError(
                 f"sizes: {sizes!r} is not allowed with a plan or {chunks} chunks; must have one chunk per worker"
             )
@@ -250,7 +255,7 @@ class CodedGradient(Closing):
             return At(self.step, None, batch)
         assert self._source.batches is not None
         samples = len(self._source.batches.batch(self.step))
-        self._sizes.begin(samples, self._stream.speeds() if self._speed else None)
+        self._sizes.begin(samples, None if self._rates is None else self._rates.speeds)
         return At(self.step, self._sizes.cuts)
 
     def _found(self, at: At, scale: float) -> Any:
@@ -294,6 +299,8 @@ class CodedGradient(Closing):
 
     def close(self) -> None:
         """Let the workers forget model and data; the stream goes on."""
+        if self._unwatch is not None:
+            self._unwatch()
         self._kept.drop()
         self._numbers = None
 

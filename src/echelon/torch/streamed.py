@@ -47,9 +47,7 @@ class Iterated(Source):
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any], size: int, chunks: int, seed: int) -> None:
         self._dataset, self._collate, self._size, self._chunks, self._seed = dataset, collate, size, chunks, seed
         self._open: dict[int, tuple[int, Iterator[Any]]] = {}  # by chunk: the step that comes next
-        self._last: dict[
-            int, tuple[int, list[Any]]
-        ] = {}  # by chunk: a step, and its items once more
+        self._last: dict[int, tuple[int, list[Any]]] = {}  # by chunk: a step, and its items once more
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_open": {}, "_last": {}}
