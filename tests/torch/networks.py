@@ -1,14 +1,18 @@
 """Models, data and plain loops of torch that coded training is held against."""
 
 import os
+import random
 import signal
 from contextlib import nullcontext
 from pathlib import Path
+from threading import get_native_id
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import Dataset, IterableDataset
 
 from echelon.torch import seeded
 
@@ -160,3 +164,103 @@ def plain_training(model, loss, data, optimizer, coded, steps, seed=None):
         optimizer.step()
         losses.append(total)
     return np.array(losses)
+
+
+class Augmented(Dataset):
+    """Made pictures, turned and blurred by chance from all three generators; it notes in a folder what it reads."""
+
+    def __init__(self, samples=40, folder=None):
+        self.samples, self.folder = samples, folder
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, number):
+        if self.folder is not None:
+            with (Path(self.folder) / f"{os.getpid()}-{get_native_id()}").open("a") as file:
+                file.write(f"{number}\n")
+        pixels = torch.linspace(-1, 1, 64, dtype=torch.float64).roll(3 * number)
+        pixels = pixels.flip(0) if random.random() < 0.5 else pixels
+        drawn = np.random.default_rng(np.random.randint(2**31)).normal(size=64)  # noqa: NPY002  as transforms do
+        return pixels + 0.1 * torch.rand(64, dtype=torch.float64) + 0.1 * torch.from_numpy(drawn), number % 10
+
+    def read(self):
+        """What was read so far, by process and thread."""
+        return {path.name: list(map(int, path.read_text().split())) for path in Path(self.folder).iterdir()}
+
+
+class Failing(Augmented):
+    """A dataset that can't read one of its items."""
+
+    def __getitem__(self, number):
+        if number == 7:
+            raise OSError("item 7 can't be read")
+        return super().__getitem__(number)
+
+
+class Words(Dataset):
+    """Texts of 1 to 9 words."""
+
+    def __len__(self):
+        return 30
+
+    def __getitem__(self, number):
+        return {"words": torch.arange(number, number + 1 + number * 7 % 9) % 20, "label": number % 3}
+
+
+def padded(items):
+    """Texts as one tensor, in which some words are hidden by chance."""
+    words = nn.utils.rnn.pad_sequence([item["words"] for item in items], batch_first=True, padding_value=20)
+    hidden = torch.rand(words.shape) < 0.2
+    return {
+        "words": words.masked_fill(hidden & (words < 20), 21),
+        "label": torch.tensor([one["label"] for one in items]),
+    }
+
+
+class Reader(nn.Module):
+    """A classifier of texts, padding left out, that returns its loss in one of the forms in which models do."""
+
+    def __init__(self, form="dict"):
+        super().__init__()
+        torch.manual_seed(6)
+        self.words, self.head, self.form = nn.Embedding(22, 8, padding_idx=20), nn.Linear(8, 3), form
+        self.double()
+
+    def forward(self, words, label):
+        there = (words < 20).sum(1, keepdim=True).clamp_min(1)
+        scores = self.head(self.words(words).sum(1) / there)
+        loss = functional.cross_entropy(scores, label)
+        return {
+            "dict": {"loss": loss, "logits": scores}, "object": SimpleNamespace(loss=loss, logits=scores),
+            "tuple": (loss, scores), "number": loss, "vector": loss[None],
+        }[self.form]  # fmt: skip
+
+
+class Endless(IterableDataset):
+    """Numbered items, each drawn by chance, in an order that changes by epoch; its iterator is the dataset itself."""
+
+    def __init__(self, samples, start=0, stride=1):
+        self.samples, self.start, self.stride, self.epoch = samples, start, stride, 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        self.at = self.start
+        return self
+
+    def __next__(self):
+        if self.at >= self.samples:
+            raise StopIteration
+        number, self.at = (self.at + 5 * self.epoch) % self.samples, self.at + self.stride
+        return torch.full((64,), number / self.samples, dtype=torch.float64) + torch.rand(64), number % 10
+
+
+class Sharded(Endless):
+    """The same, which hands out shards."""
+
+    def shard(self, count, index):
+        one = Sharded(self.samples, index, count)
+        one.epoch = self.epoch
+        return one

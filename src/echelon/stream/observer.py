@@ -172,6 +172,12 @@ class Observers:
         self._all.append(observer)
         self._listen(observer)
 
+    def remove(self, observer: Observer) -> None:
+        """Tell an observer nothing more."""
+        for listed in (self._guests, self._all):
+            if observer in listed:
+                listed.remove(observer)
+
     def _listen(self, observer: Observer) -> None:
         for name, hook in vars(Observer).items():
             if not name.startswith("_") and getattr(getattr(observer, name), "__func__", None) is not hook:

@@ -205,6 +205,17 @@ class Stream(Closing):
         """
         return self._pacing.speeds() if self._pacing.known else None
 
+    def watch(self, observer: Observer) -> Callable[[], None]:
+        """Tell an observer of all that happens from now on; return a function that ends that. From any thread.
+
+        >>> with Stream("threads", workers=1) as stream:
+        ...     forget = stream.watch(Observer())
+        ...     forget()
+        """
+        checks.instance("observer", observer, Observer)
+        self._driver.order(partial(self._told.add, observer))
+        return partial(self._driver.order, partial(self._told.remove, observer))
+
     @property
     def one_host(self) -> bool:
         """Whether all workers are on this machine, and share its devices' memory."""

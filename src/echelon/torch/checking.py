@@ -1,6 +1,7 @@
 """What a model must be like for all workers to find the same gradient of a chunk."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 from echelon.errors import ArgumentError
 
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
+_CAST = (torch.bfloat16, torch.float16)
+_OPTIONS = tuple(signature(torch.compile).parameters)[1:]
 _BY_CHANCE = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
@@ -44,7 +47,7 @@ def check_replicas(model: nn.Module) -> None:
 
 def checked_autocast(autocast: torch.dtype | None) -> torch.dtype | None:
     """Return the type in which passes compute what they may; None for that of the model."""
-    if autocast not in (None, torch.bfloat16, torch.float16):
+    if autocast is not None and not (isinstance(autocast, torch.dtype) and autocast in _CAST):
         raise ArgumentError(f"autocast: {autocast!r} is not allowed; must be torch.bfloat16, torch.float16 or None")
     return autocast
 
@@ -56,6 +59,9 @@ def checked_compiled(compiled: object) -> Mapping[str, Any] | None:
     ({}, {'dynamic': True}, None)
     """
     if isinstance(compiled, Mapping):
+        unknown = sorted(map(str, compiled.keys() - _OPTIONS))
+        if unknown:
+            raise ArgumentError(f"compiled: {', '.join(unknown)}: not allowed; must be among {', '.join(_OPTIONS)}")
         return dict(compiled)
     if not isinstance(compiled, bool):
         raise ArgumentError(f"compiled: {compiled!r} is not allowed; must be True, False or options of torch.compile")

@@ -114,7 +114,7 @@ class ChunkGradients:
     ) -> bool:
         """Add the result of a pass over some chunks to a row; return False where they must be passed one by one."""
         count = sum(part.size for part in parts)
-        if self._limit is not None and count > self._limit:
+        if self._limit is not None and count > self._limit and not (model.mixes or model.tracks):
             return len(parts) == 1 and self._passed_in_slices(model, state, parts[0], samples, row, device)
         with seeded(self._how.seed, state.at.step, parts[0].chunk):
             return self._pass(model, state, parts, samples, row, device)
@@ -151,6 +151,7 @@ class ChunkGradients:
     ) -> bool:
         """Pass over a chunk in slices that the device has memory for."""
         assert self._limit is not None
+        structures.even("data", samples)
         pieces = -(-part.size // self._limit)
         with seeded(self._how.seed, state.at.step, part.chunk):
             before = generator_states()
@@ -170,10 +171,12 @@ class ChunkGradients:
 
     def _back_off(self, error: Exception, model: Loaded, tried: int, state: State) -> None:
         """Take half as many samples at once; refuse where that is not the same."""
-        tried = tried if self._limit is None else min(tried, self._limit)
-        if tried < 2 or model.mixes or model.tracks:
+        whole = model.mixes or model.tracks > 0
+        tried = tried if self._limit is None or whole else min(tried, self._limit)
+        if tried < 2 or whole:
+            why = ", and can't be passed in slices, since the model normalises over them" if whole else ""
             raise ArgumentError(
-                f"chunks: {tried} samples do not fit into the memory of {resolved(self._how.device)}; "
+                f"chunks: {tried} samples do not fit into the memory of {resolved(self._how.device)}{why}; "
                 "must be more chunks, or smaller batches"
             ) from error
         self._limit = tried // 2

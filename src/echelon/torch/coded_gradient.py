@@ -15,14 +15,14 @@ from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.schemes import CodedPlan
 from echelon.stream import Stream
-from echelon.torch import structures
 from echelon.torch.checking import checked_autocast, checked_compiled
 from echelon.torch.chunk_gradients import ChunkGradients, How
 from echelon.torch.filling import fill
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
 from echelon.torch.parameters import Walk
-from echelon.torch.samples import source
+from echelon.torch.rates import Rates
+from echelon.torch.samples import handed_in, source
 from echelon.torch.sizes import SizedJob, Sizes, checked_shares
 from echelon.torch.sources import At
 from echelon.torch.states import States
@@ -120,9 +120,8 @@ class CodedGradient(Closing):
         checks.one_of("messages", messages, _MESSAGES)
         if messages == "bfloat16" and self._states.dtype == torch.float64:
             raise ArgumentError("messages: 'bfloat16' is not allowed; the model must not be float64 for that")
-        self._stream, self._speed = stream, sizes == "speed"
-        self._sizes = self._sized(sizes, chunks, plan, batch_size)
-        self._mean = losses.mean
+        self._sizes = self._sized(sizes, chunks, plan, batch_size, stream.workers)
+        self._losses = losses
         self._order = _Order(seed, chunks, batch_size)
         self.step = 0
         gradients = ChunkGradients(
@@ -138,15 +137,20 @@ class CodedGradient(Closing):
         }  # fmt: skip
         job = SumJob(plan=plan, **options) if self._sizes is None else SizedJob(self._sizes, **options)
         self._kept = stream.keep(job)
+        self._rates: Rates | None = None
+        self._unwatch: Callable[[], None] | None = None
+        if sizes == "speed":
+            self._rates = Rates(job, stream.workers, stream.speeds())
+            self._unwatch = stream.watch(self._rates)
 
     def _sized(
-        self, sizes: str | Sequence[float], chunks: int, plan: CodedPlan | None, batch_size: int | None
+        self, sizes: str | Sequence[float], chunks: int, plan: CodedPlan | None, batch_size: int | None, workers: int
     ) -> Sizes | None:
         shares = checked_shares(sizes, chunks)
-        if shares is None and not self._speed:
+        if isinstance(sizes, str) and sizes == "equal":
             return None
         batches = self._source.batches
-        if plan is not None or chunks != self._stream.workers:
+        if plan is not None or chunks != workers:
             raise ArgumentError(
                 f"sizes: {sizes!r} is not allowed with a plan or {chunks} chunks; must have one chunk per worker"
             )
@@ -196,7 +200,7 @@ class CodedGradient(Closing):
         at = self._at(batch)
         found = self._states.ask(self._kept, at, _scale(scaler, self._states.walk))
         self.step += 1
-        return fill(self._states.walk, found, divided=self._mean and self._source.whole(at) is None)
+        return fill(self._states.walk, found, divided=self._losses.mean and self._source.whole(at) is None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the training is in its data: the step, what the order of samples follows from, and the cuts."""
@@ -219,21 +223,26 @@ class CodedGradient(Closing):
                 )
         self.step = checks.whole("step", state["step"], least=0)
         if self._sizes is not None and state["cuts"] is not None:
-            self._sizes.set(tuple(state["cuts"]))
+            self._sizes.resume(state["cuts"])
 
     def _at(self, batch: Any) -> At:
         """Return which samples the next step takes."""
         if (batch is None) == (self._source.given):
             needed = "needed, as the data is None" if batch is None else "not allowed; the data is not None"
             raise ArgumentError(f"batch: {needed}")
-        if self._speed and self._sizes is not None:
-            speeds = self._stream.speeds()
-            if speeds is not None:
-                self._sizes.follow(speeds)
-        return At(self.step, None if self._sizes is None else self._sizes.cuts, structures.arrays(batch))
+        if batch is not None:
+            batch = handed_in(batch, self._losses)
+        if self._sizes is None:
+            return At(self.step, None, batch)
+        assert self._source.batches is not None
+        samples = len(self._source.batches.batch(self.step))
+        self._sizes.begin(samples, None if self._rates is None else self._rates.speeds)
+        return At(self.step, self._sizes.cuts)
 
     def close(self) -> None:
         """Let the workers forget model and data; the stream goes on."""
+        if self._unwatch is not None:
+            self._unwatch()
         self._kept.drop()
         self._states.close()
 

@@ -23,8 +23,9 @@ def fill(walk: Walk, found: NumberArray | Tensor, *, divided: bool) -> Tensor:
     if divided:
         if sums.samples < 0.5:
             raise ArgumentError("data: no chunk of this step has samples; at least one must have some")
-        flat[: sum(weight.numel() for weight in weights)] /= sums.samples
-        loss /= sums.samples
+        samples = round(sums.samples)  # decoded like all else, with rounding
+        flat[: sum(weight.numel() for weight in weights)] /= samples
+        loss /= samples
     for weight, share, parts in zip(weights, shares, sums.used, strict=True):
         # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
         if parts > 0.5 or share.any():

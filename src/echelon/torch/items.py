@@ -1,7 +1,8 @@
 """Data that workers read when they need it: the items of a map-style Dataset.
 
 An item is read with Python's, NumPy's and torch's generators seeded by (seed, epoch, index), so that transforms draw
-anew in every epoch, and all workers that read it draw the same.
+anew in every epoch, and all workers that read it draw the same. For the same reason chunks are put together one by one,
+each with the draws of its first item.
 """
 
 import random
@@ -17,9 +18,10 @@ from echelon.seeds import place_generator
 from echelon.torch import structures
 from echelon.torch.minibatches import Minibatches
 from echelon.torch.seeding import taking_turns
-from echelon.torch.sources import At, Batch, Source
+from echelon.torch.sources import At, Batch, Source, gathered
 
-_MOST = 1 << 40  # items of an epoch
+_DRAWS = 10**11  # from here on, generators of a seed are for these draws
+_SEEDS = 2**39  # of them, each for the items of an epoch
 
 
 class Items(Source):
@@ -36,22 +38,28 @@ class Items(Source):
 
     def read(self, at: At, chunks: Sequence[int]) -> Batch | None:
         """Read some chunks, item by item."""
-        numbers = [self.batches.chunk(at.step, chunk, at.cuts) for chunk in chunks]
-        sizes = tuple(map(len, numbers))
-        if not any(sizes):
-            return Batch(None, sizes)
+        numbers = [self.batches.chunk(at.step, chunk, at.cuts).tolist() for chunk in chunks]
         with drawing(self._seed, at.step // self.batches.per_epoch) as seeded:
-            found = []
-            for number in np.concatenate(numbers).tolist():
-                seeded(number)
-                found.append(self._dataset[number])
-        samples = structures.tensors(self._collate(found))
-        if structures.count(samples) != len(found):
-            raise ArgumentError(
-                f"collate: it made {structures.count(samples)} samples of {len(found)} items, which is not allowed; "
-                "must keep them along the first axis"
-            )
-        return Batch(samples, sizes)
+            return gathered([self._chunk(some, seeded) if some else None for some in numbers])
+
+    def _chunk(self, numbers: Sequence[int], seeded: Callable[[int], None]) -> Any:
+        found = []
+        for number in numbers:
+            seeded(number)
+            found.append(self._dataset[number])
+        seeded(numbers[0])
+        return collated(self._collate, found)
+
+
+def collated(collate: Callable[[list[Any]], Any], items: list[Any]) -> Any:
+    """Return items as a batch of tensors, with each of them one sample."""
+    samples = structures.tensors(collate(items))
+    if structures.count(samples) != len(items):
+        raise ArgumentError(
+            f"collate: it made {structures.count(samples)} samples of {len(items)} items, which is not allowed; "
+            "must keep them along the first axis"
+        )
+    return samples
 
 
 @contextmanager
@@ -66,8 +74,10 @@ def drawing(seed: int, epoch: int) -> Iterator[Callable[[int], None]]:
     True
     """
 
+    own = int(place_generator(seed, _DRAWS + epoch).integers(_SEEDS))
+
     def seeded(number: int) -> None:
-        drawn = int(place_generator(seed, epoch * _MOST + number).integers(2**32))
+        drawn = int(place_generator(own, number).integers(2**32))
         random.seed(drawn)
         np.random.seed(drawn)  # noqa: NPY002  transforms draw from it
         torch.default_generator.manual_seed(drawn)

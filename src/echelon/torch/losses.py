@@ -56,14 +56,23 @@ class Losses:
             raise ArgumentError(f"loss: {self._loss!r} is not allowed with targets that it ignores; {_WHY}")
 
     def of(self, outputs: Any, targets: Any, device: torch.device) -> Tensor:
-        """Return the loss of a pass, a number."""
-        if self._loss is None:
-            return _returned(outputs)
+        """Return the loss of a pass, a number of at least float32: it is to be weighted, and scaled."""
+        found = _returned(outputs) if self._loss is None else self._on(device)(outputs, targets)
+        if not isinstance(found, Tensor) or found.numel() != 1:
+            raise ArgumentError(
+                f"loss: it returned {_shown(found)}, which is not allowed; must be one number, a tensor"
+            )
+        found = found.reshape(())
+        return found.float() if found.dtype in (torch.float16, torch.bfloat16) else found
+
+    def _on(self, device: torch.device) -> Loss:
+        """Return the loss with what it holds on a device."""
+        assert self._loss is not None
         if device.type == "cpu" or not isinstance(self._loss, nn.Module):
-            return self._loss(outputs, targets)
+            return self._loss
         if device not in self._there:
             self._there[device] = deepcopy(self._loss).to(device)
-        return self._there[device](outputs, targets)
+        return self._there[device]
 
 
 def _returned(outputs: Any) -> Tensor:
@@ -75,7 +84,11 @@ def _returned(outputs: Any) -> Tensor:
             f"loss: None is not allowed with a model that returns {type(outputs).__name__}; it must return its loss: a "
             "number, the first of a tuple, or `loss` of a dict or an object (are the labels in the batch?)"
         )
-    return found.reshape(())
+    return found
+
+
+def _shown(found: Any) -> str:
+    return f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
 
 
 def _checked(loss: Any, reduction: str | None) -> bool:

@@ -37,8 +37,10 @@ class Models:
         if known is not None and known[0]() is lies:
             return known[1]
         large = [numbers for numbers in state.tensors if is_large(numbers)]
-        writable = device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
-        pages = None if writable else Pages(large)
+        copied = device.type != "cpu" or not large or any(numbers.flags.writeable for numbers in large)
+        if self._compiled is not None:
+            copied = True  # states lie in several places in turn, and each would be compiled
+        pages = None if copied else Pages(large)
         key = 0 if pages is None else pages.start, device, state.trains, state.trained
         if key not in self._known and pages is not None and not pages.apart():
             key, pages = (0, device, state.trains, state.trained), None

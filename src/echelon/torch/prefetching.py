@@ -1,17 +1,20 @@
 """Chunks of the next step, read by processes of their own while this step is computed."""
 
 import ctypes
+import logging
 import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import multiprocessing
 
-from echelon.torch.sources import At, Batch, Source
-from echelon.torch.streamed import gathered
+from echelon.torch.sources import At, Batch, Source, gathered
+
+log = logging.getLogger("echelon.torch")
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, in <sys/prctl.h>
 _source: Source | None = None  # of a loader process
@@ -21,7 +24,7 @@ class Prefetched(Source):
     """Another source whose chunks are read ahead by `loaders` processes of each worker.
 
     A worker is taken to compute the same chunks in the next step. A chunk is always read by the same loader, which goes
-    on where it was in data that has an order only.
+    on where it was in data that has an order only. Where a loader dies, the worker reads by itself, and starts others.
     """
 
     def __init__(self, source: Source, loaders: int) -> None:
@@ -43,21 +46,23 @@ class Prefetched(Source):
 
     def read(self, at: At, chunks: Sequence[int]) -> Batch | None:
         """Return some chunks, and have those of the next step read."""
-        asked = [
-            self._ahead.pop((at, chunk)) if (at, chunk) in self._ahead else self._ask(at, chunk) for chunk in chunks
-        ]
-        for past in [key for key in self._ahead if key[0].step <= at.step]:
+        for past in [key for key in self._ahead if key[0].step < at.step]:
             self._ahead.pop(past).cancel()
+        following = at._replace(step=at.step + 1)
         try:
-            found = [one.result() for one in asked]
-            following = at._replace(step=at.step + 1)
+            asked = [self._asked(at, chunk) for chunk in chunks]
             for chunk in chunks:
                 if (following, chunk) not in self._ahead:
                     self._ahead[following, chunk] = self._ask(following, chunk)
-        except BrokenExecutor:  # a loader has died: others are started with the next step
+            found = [one.result() for one in asked]
+        except BrokenExecutor as error:
+            log.warning("a process that reads data has died, and its worker reads by itself for now: %s", error)
             self._loaders, self._ahead = {}, {}
             return self._source.read(at, chunks)
         return gathered([None if one is None or not any(one.sizes) else one.samples for one in found])
+
+    def _asked(self, at: At, chunk: int) -> Future[Batch | None]:
+        return self._ahead.pop((at, chunk)) if (at, chunk) in self._ahead else self._ask(at, chunk)
 
     def _ask(self, at: At, chunk: int) -> Future[Batch | None]:
         number = chunk % self._count
@@ -70,7 +75,9 @@ class Prefetched(Source):
 def _begin(source: Source, worker: int) -> None:
     """Make this process a loader, which ends with its worker."""
     global _source
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master alone
+    with suppress(AttributeError):  # another system
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != worker:
         os._exit(0)
     torch.set_num_threads(1)  # threads of the worker are not in this process

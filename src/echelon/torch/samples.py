@@ -1,6 +1,6 @@
 """Data in any of the forms that people have it, as a source of chunks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,18 @@ def source(
         raise ArgumentError("data: it has no number of samples; must be arrays or a map-style Dataset")
     if isinstance(data, TensorDataset) and collate is None:
         data = data.tensors
+    if isinstance(data, type | str | bytes):
+        raise ArgumentError(f"data: {data!r} is not allowed; must be {_ALLOWED}")
+    if isinstance(data, Iterator) and not isinstance(data, IterableDataset):
+        raise ArgumentError(
+            f"data: {type(data).__name__}, which can be read once only, is not allowed; must be an IterableDataset, or "
+            "None, where each call hands its batch in"
+        )
     found: Source
     if data is None or (callable(data) and not hasattr(data, "__getitem__")):
         if batch_size is not None:
             raise ArgumentError(f"batch_size: {batch_size} is not allowed with such data; batches have their own size")
-        found = Given(chunks) if data is None else Called(data)
+        found = Given(chunks) if data is None else Called(data, seed)
     elif isinstance(data, IterableDataset) or (hasattr(data, "__iter__") and not hasattr(data, "__len__")):
         size = checks.whole("batch_size", batch_size, least=chunks)
         if size % chunks:
@@ -73,6 +80,19 @@ def source(
     if loaders and isinstance(found, Given | Held):
         raise ArgumentError(f"loaders: {loaders} is not allowed with such data, which is in memory; must be 0")
     return Prefetched(found, loaders) if loaders else found
+
+
+def handed_in(batch: Any, losses: Losses) -> Any:
+    """Return a batch of the caller's as arrays, which travel to the workers; refuse what can't be cut into chunks.
+
+    >>> handed_in((torch.ones(2, 1), torch.zeros(2)), Losses(torch.nn.MSELoss(), None))[1].tolist()
+    [0.0, 0.0]
+    """
+    targets = losses.parted(batch)[1]
+    if not structures.even("batch", batch):
+        raise ArgumentError("batch: no samples; there must be at least one")
+    losses.check(targets)
+    return structures.arrays(batch)
 
 
 def _batches(samples: int, batch_size: int | None, chunks: int, seed: int, *, at_most: bool) -> Minibatches:

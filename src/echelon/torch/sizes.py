@@ -19,9 +19,10 @@ from echelon.plan import Task
 from echelon.profile import Speeds
 from echelon.schemes import CodedPlan
 from echelon.splits import largest_remainder, theorem2
-from echelon.torch.minibatches import Cuts
+from echelon.torch.minibatches import Cuts, span
 
 _WORTH = 0.02  # share of a step that other sizes must save
+_LITTLE = 0.01  # samples that an empty chunk is said to cost, since a task must cost something
 
 
 class Sizes:
@@ -36,25 +37,47 @@ class Sizes:
     def __init__(self, samples: int, chunks: int, shares: Sequence[float] | None = None) -> None:
         if samples < chunks:
             raise ArgumentError(f"batch_size: {samples} is not allowed with {chunks} chunks; must be at least as many")
-        self.samples = samples
+        self.samples, self.chunks = samples, chunks
         given = np.ones(chunks) if shares is None else np.array(shares, dtype=float)
-        self.set(_cuts(largest_remainder(samples * given / given.sum(), samples).tolist()))
+        self.cuts = _cuts(largest_remainder(samples * given / given.sum(), samples).tolist())
+        self.plan, self._planned = self.planned(samples), (samples, self.cuts)
 
-    def set(self, cuts: Cuts) -> None:
-        """Cut batches here from now on."""
-        self.cuts = cuts
-        counts = [stop - start for start, stop in pairwise(cuts)]
-        part = self.samples / len(counts)
+    def planned(self, samples: int) -> CodedPlan:
+        """Return the plan of a step with so many samples: what each row costs, in equal chunks of a whole batch."""
+        part = self.samples / self.chunks
+        spans = [span(samples, chunk, self.chunks, self.cuts) for chunk in range(self.chunks)]
+        counts = [max(where.stop - where.start, _LITTLE) for where in spans]
         lanes = [[Task(slot=0, row=i, cost=count / part)] for i, count in enumerate(counts)]
-        self.plan = CodedPlan([uncoded(parts=len(counts))], lanes)
+        return CodedPlan([uncoded(parts=self.chunks)], lanes)
+
+    def begin(self, samples: int, speeds: Speeds | None) -> None:
+        """Get ready for a step whose batch has so many samples, which may be fewer than others have.
+
+        speeds: of parts, which have as many samples as an equal chunk; other sizes are chosen if they save time.
+        """
+        if speeds is not None:
+            self.follow(speeds)
+        if (samples, self.cuts) != self._planned:
+            self.plan, self._planned = self.planned(samples), (samples, self.cuts)
 
     def follow(self, speeds: Speeds) -> None:
-        """Choose other sizes if they save time. speeds: of parts, which have as many samples as an equal chunk."""
-        chunks = len(self.cuts) - 1
-        by_sample = Speeds(speeds.mean * chunks / self.samples, np.zeros(chunks), speeds.link)
+        """Choose other sizes if they save time; see `begin`."""
+        by_sample = Speeds(speeds.mean * self.chunks / self.samples, np.zeros(self.chunks), speeds.link)
         wanted = _cuts(theorem2(by_sample, self.samples, 0.0).counts.tolist())
         if _longest(wanted, by_sample) < (1 - _WORTH) * _longest(self.cuts, by_sample):
-            self.set(wanted)
+            self.cuts = wanted
+
+    def resume(self, cuts: object) -> None:
+        """Cut batches as they were cut before."""
+        listed = list(cuts) if isinstance(cuts, Sequence) else []
+        whole = all(isinstance(cut, int) and not isinstance(cut, bool) for cut in listed)
+        ends = len(listed) == self.chunks + 1 and (listed[0], listed[-1]) == (0, self.samples)
+        if not whole or not ends or any(stop <= start for start, stop in pairwise(listed)):
+            raise ArgumentError(
+                f"cuts: {cuts!r} is not allowed; must be {self.chunks + 1} whole numbers that grow from 0 to "
+                f"{self.samples}"
+            )
+        self.cuts = tuple(listed)
 
 
 class SizedJob(SumJob):
@@ -65,7 +88,7 @@ class SizedJob(SumJob):
         self._sizes = sizes
 
     def open(self, cluster: Cluster) -> CodedPlan:
-        """Return the plan with the sizes of now."""
+        """Return the plan of this step."""
         return self._sizes.plan
 
 
@@ -74,6 +97,8 @@ def checked_shares(sizes: object, chunks: int) -> list[float] | None:
     if isinstance(sizes, str):
         checks.one_of("sizes", sizes, ("equal", "speed"))
         return None
+    if isinstance(sizes, np.ndarray):
+        sizes = sizes.tolist()
     if not isinstance(sizes, Sequence) or len(sizes) != chunks:
         raise ArgumentError(f"sizes: {sizes!r} is not allowed; must be 'equal', 'speed', or {chunks} numbers")
     return [checks.number(f"sizes[{i}]", share, above=0) for i, share in enumerate(sizes)]

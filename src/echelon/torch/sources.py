@@ -28,6 +28,16 @@ class Batch(NamedTuple):
     sizes: tuple[int, ...]
 
 
+def gathered(found: Sequence[Any]) -> Batch | None:
+    """Return chunks as one batch, those that are None without samples; None where they can't be one."""
+    sizes = tuple(0 if samples is None else structures.count(samples) for samples in found)
+    there = [samples for samples, size in zip(found, sizes, strict=True) if size]
+    if not there:
+        return Batch(None, sizes)
+    whole = structures.joined(there)
+    return None if whole is None else Batch(whole, sizes)
+
+
 class Source(abc.ABC):
     """What reads chunks, on workers.
 

@@ -54,6 +54,21 @@ def count(value: Any) -> int:
     raise ArgumentError("data: a batch without any tensor is not allowed; must have samples along its first axis")
 
 
+def even(name: str, value: Any) -> int:
+    """Return how many samples a batch has that is to be cut: all its tensors must have equally many.
+
+    >>> even("batch", (torch.zeros(3, 5), {"weight": 0.5, "targets": torch.zeros(3)}))
+    3
+    """
+    lengths = {len(leaf) for leaf in leaves(value) if isinstance(leaf, Tensor | np.ndarray) and leaf.ndim > 0}
+    if len(lengths) != 1:
+        raise ArgumentError(
+            f"{name}: tensors of {sorted(lengths) or 'no'} samples are not allowed where it is cut; all must have "
+            "equally many along their first axis"
+        )
+    return lengths.pop()
+
+
 def tensors(value: Any) -> Any:
     """Return a structure with tensors in place of arrays, on the same memory where that may be written."""
 
@@ -99,7 +114,7 @@ def taken(value: Any, samples: Any) -> Any:
 
 
 def joined(values: Sequence[Any]) -> Any:
-    """Return batches of one structure as one batch, or None where they hold anything but tensors.
+    """Return batches of one structure as one batch, or None where they hold anything but tensors and None.
 
     >>> joined([{"x": torch.ones(1)}, {"x": torch.zeros(2)}])
     {'x': tensor([1., 0., 0.])}
@@ -107,12 +122,34 @@ def joined(values: Sequence[Any]) -> Any:
     """
     if len(values) == 1:
         return values[0]
-    parts = [list(leaves(value)) for value in values]
-    if len({len(part) for part in parts}) > 1 or not all(
-        isinstance(leaf, Tensor) and leaf.ndim > 0 for part in parts for leaf in part
-    ):
+    parts = [list(_named(value)) for value in values]
+    if any([place for place, _ in part] != [place for place, _ in parts[0]] for part in parts):
         return None
-    if any(len({leaf.shape[1:] for leaf in together}) > 1 for together in zip(*parts, strict=True)):
-        return None  # texts of different lengths, say
-    whole = iter([torch.cat(together) for together in zip(*parts, strict=True)])
+    together = [_together([part[i][1] for part in parts]) for i in range(len(parts[0]))]
+    if None in together:
+        return None
+    whole = iter([one() for one in together if one is not None])
     return mapped(lambda _: next(whole), values[0])
+
+
+def _named(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the leaves of a structure with their places in it."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _named(inner, (*place, key))
+    elif isinstance(value, tuple | list):
+        for number, inner in enumerate(value):
+            yield from _named(inner, (*place, number))
+    else:
+        yield place, value
+
+
+def _together(leaves: Sequence[Any]) -> Callable[[], Any] | None:
+    """Return what joins leaves; None where they can't be joined: texts of different lengths, say."""
+    if all(leaf is None for leaf in leaves):
+        return lambda: None
+    if not all(isinstance(leaf, Tensor) and leaf.ndim > 0 for leaf in leaves):
+        return None
+    if len({(leaf.dtype, leaf.shape[1:]) for leaf in leaves}) > 1:
+        return None
+    return lambda: torch.cat(list(leaves))
