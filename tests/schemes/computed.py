@@ -48,9 +48,9 @@ def job_of(plan, rng):
 
 
 def _with(job, plan, state, total):
-    def plain(rounds=(range(len(plan.slots)),) * ROUNDS):
+    def plain(rounds=None):
         result = state
-        for slots in rounds:
+        for slots in rounds or [range(len(plan.slots))] * ROUNDS:
             result = moved(result, total(result, slots))
         return result
 

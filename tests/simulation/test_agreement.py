@@ -110,17 +110,41 @@ CASES = {
 CASES |= {f"{name}, lent": replace(CASES[name], rules=Rules(lend=True)) for name in ("multi_message", "an ending")}
 CASES |= {
     f"{name}, ahead": replace(CASES[name], rules=Rules(overlap=True))
-    for name in ("any_k", "uncoded", "pull", "multi_message", "a pool, with copies", "an ending", "spans", "a quorum with a grace")
+    for name in (
+        "any_k",
+        "uncoded",
+        "pull",
+        "multi_message",
+        "a pool, with copies",
+        "an ending",
+        "spans",
+        "a quorum with a grace",
+    )
 }
 CASES |= {
     f"{name}, messages and rounds cost": replace(CASES[name], message=0.11, round=0.23)
-    for name in ("any_k", "multi_message", "pull", "a pool by twos, ahead", "an ending with patience", "spans",
-                 "a quorum with a grace", "a quorum that is stretched")
+    for name in (
+        "any_k",
+        "multi_message",
+        "pull",
+        "a pool by twos, ahead",
+        "an ending with patience",
+        "spans",
+        "a quorum with a grace",
+        "a quorum that is stretched",
+    )
 }
 CASES["any_k, ahead, messages cost"] = replace(CASES["any_k, ahead"], message=0.1)
 # messages of 320 kB over links of 1 MB/s, and a port that passes 400 kB a second
 PORTED = ("any_k", "uncoded", "gradient_coding", "multi_message", "pull", "a pool, with copies", "spans")
-PORTED += ("a quorum with a grace", "block_coordinate", "an ending with patience", "an ending", "multi_message, lent", "any_k, ahead")
+PORTED += (
+    "a quorum with a grace",
+    "block_coordinate",
+    "an ending with patience",
+    "an ending",
+    "multi_message, lent",
+    "any_k, ahead",
+)
 LINKED = {"message": 0.02, "round": 0.1, "bandwidth": 1e6, "port": 4e5, "numbers": 40_000, "state": 35_000}
 CASES |= {f"{name}, by a port": replace(CASES[name], **LINKED) for name in PORTED}
 CASES |= {f"{name}, staying": replace(CASES[name], plane="responders", **LINKED) for name in PORTED}

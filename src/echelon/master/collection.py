@@ -225,19 +225,16 @@ class Collection:
             return []
         trial = self.trackers[slot].copy()
         coming = [at for at in held if at[0] == slot and at not in self.received]
-        if self.refused[slot]:
-            # the rows that came would do but for noise: the round waits for any further one
-            enough = bool(coming)
-        else:
-            enough = self.ready[slot] or any(trial.add(row) for _, row in coming)
-        if enough:
+        # if refused, the rows that came would do but for noise: the round waits for any further one
+        noisy = self.refused[slot]
+        if bool(coming) if noisy else self.ready[slot] or any(trial.add(row) for _, row in coming):
             return []
         rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
         wanted: list[Row] = []
         # the least tried first, so that a row that never comes is not tried for ever
         for at in sorted(rest, key=lambda at: (len(self.given.get(at, ())), at[1])):
             wanted.append(at)
-            if trial.add(at[1]) or self.refused[slot]:
+            if trial.add(at[1]) or noisy:
                 break
         return wanted
 

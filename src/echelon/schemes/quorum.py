@@ -50,7 +50,8 @@ def _loads(workers: int, load: int | Sequence[int] | IntArray) -> list[int]:
     if isinstance(load, int):
         return [checks.whole("load", load, least=1, most=_MOST_PARTS)] * workers
     loads = [
-        checks.whole(f"load[{i}]", parts, least=1, most=_MOST_PARTS) for i, parts in enumerate(checks.items("load", load))
+        checks.whole(f"load[{i}]", parts, least=1, most=_MOST_PARTS)
+        for i, parts in enumerate(checks.items("load", load))
     ]
     if len(loads) != workers:
         raise ArgumentError(f"load: {len(loads)} numbers are not allowed; must be one per worker, {workers} of them")
