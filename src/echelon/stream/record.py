@@ -111,7 +111,7 @@ class Recorder(Observer):
             }
         if seen.came:
             more["came"] = seen.came
-        if seen.left_out:
+        if seen.plan.ending is not None and seen.left_out:
             more["left_out"] = seen.left_out
         self._write(
             "round",

@@ -25,7 +25,7 @@ class SharesBySpeed(Shares):
     """Steps in proportion to speed, so that all workers are done at once; about as many in all as these.
 
     A worker's pace is how long it takes for a step, of late. One that was left out took longer than the last one that
-    came, and nobody knows how much longer: it counts with half as much again, unless it is known to be slower than that.
+    came, and nobody knows how much longer: it counts with half as much again, unless it is known to be slower.
 
     >>> shares = SharesBySpeed([8, 8, 8])
     >>> shares.observe({0: 8.0, 1: 16.0})
