@@ -20,7 +20,7 @@ WORKERS, PART = 8, 32  # samples of a part
 STEP_S, SPREAD = 0.01, 2.0  # mean of a part; its deviation, in means: Pareto's law, of shape 2.1
 LINK_S, BANDWIDTH = 0.05, 1e6  # of a journey; bytes a second, of each link
 HIDDEN = 64
-TUNED, SEEDS = 0, range(1, 6)
+TUNED, SEEDS = (101, 102, 103), range(1, 6)
 STEPS, ROUNDS, LOCAL = 150, 60, 20  # of synchronous training; of local training, with so many steps each
 MOMENTUM = 0.9  # of the optimiser, in both
 RATES = (0.1, 0.2, 0.4, 0.8)
@@ -65,11 +65,9 @@ def report() -> str:
 
 def _report() -> str:
     every = [Synchronous(rate, batch) for rate in RATES for batch in BATCHES]
-    plain = _best(every, lambda setting: _synchronous(setting, TUNED, **AWAITED["all awaited"]))
-    local = _best(
-        [Local(rate, outer) for rate in LOCAL_RATES for outer in OUTER], lambda setting: _local(setting, TUNED)
-    )
-    seconds = {name: _synchronous(plain, TUNED, **how)[-1][0] / STEPS for name, how in AWAITED.items()}
+    plain = _best(every, lambda setting, seed: _synchronous(setting, seed, **AWAITED["all awaited"]))
+    local = _best([Local(rate, outer) for rate in LOCAL_RATES for outer in OUTER], _local)
+    seconds = {name: _synchronous(plain, TUNED[0], **how)[-1][0] / STEPS for name, how in AWAITED.items()}
     quickest = min(seconds, key=lambda name: seconds[name])
     rows, ratios = [], []
     for seed in SEEDS:
@@ -95,7 +93,7 @@ def _report() -> str:
         f"{PART} samples on average, by Pareto's law with a deviation of {SPREAD:g} times that; {1e3 * LINK_S:g} ms "
         f"and {BANDWIDTH / 1e6:g} MB/s to the master for each message, and from it for the weights. Virtual seconds "
         f"until the lowest test loss that synchronous training finds in {STEPS} steps. Both use SGD with momentum "
-        f"{MOMENTUM:g}, tuned on a seed of its own by the lowest test loss: rates {tried[0]} and batches of {tried[2]} "
+        f"{MOMENTUM:g}, tuned by the lowest test loss on three other seeds: rates {tried[0]} and batches of {tried[2]} "
         f"for synchronous training (chosen: {plain.rate:g}, {plain.batch}); rates {tried[1]} and outer steps (rate, "
         f"momentum) {outer} for local SGD with {LOCAL} steps a round (chosen: {local.rate:g}, {local.outer}). A step "
         f"of synchronous training takes {per_step}. Wanted: a ratio of {WANTED:g} at most.\n\n"
@@ -103,9 +101,10 @@ def _report() -> str:
     )
 
 
-def _best(settings: list[Setting], run: Callable[[Setting], Curve]) -> Setting:
-    """Return the setting with the lowest test loss in its run."""
-    return min(settings, key=lambda setting: min(loss for _, loss in run(setting)))
+def _best(settings: list[Setting], run: Callable[[Setting, int], Curve]) -> Setting:
+    """Return the setting whose runs find the lowest test loss, as a mean over seeds that serve for nothing else."""
+    found = {setting: mean(min(loss for _, loss in run(setting, seed)) for seed in TUNED) for setting in settings}
+    return min(found, key=lambda setting: found[setting])
 
 
 def _reached(curve: Curve, wanted: float) -> float:
@@ -199,8 +198,8 @@ def _live(plain: Synchronous, local: Local) -> str:
     ):
         seconds = []
         for where in ("processes", "virtual"):
-            with ec.Stream(where, emulate=free, seed=TUNED, progress=False, redundancy=1.0) as stream:
-                curve = run(stream, seed=TUNED, count=count)
+            with ec.Stream(where, emulate=free, seed=TUNED[0], progress=False, redundancy=1.0) as stream:
+                curve = run(stream, seed=TUNED[0], count=count)
             seconds.append(curve[-1][0] - curve[0][0])  # workers load torch in the first
         rows.append([f"{count - 1} {name}", *(f"{value:.2f}" for value in seconds)])
     said = "Once on worker processes that take the times of the same laws, without the bandwidth:\n\n"

@@ -30,8 +30,8 @@ class LocalSGD(Closing):
     as many as rounds, and a round ends with a quorum. Its weights are not those of the same steps one after another:
     the more steps per round, the less a sample is worth.
 
-    model: any module, float32 or float64. Workers train copies of it, with the switches (`train`, `requires_grad`) that
-        it has now. After each round it has the new shared weights.
+    model: any module, float32 or float64. Workers train copies of it on the CPU, with the switches (`train`,
+        `requires_grad`) that it has now. After each round it has the new shared weights.
     loss: ``loss(outputs, targets)``, a number whose gradient is descended.
     data: inputs and targets, arrays or tensors with samples along their first axis. It reaches the workers once.
     optimizer: makes the inner optimiser from parameters, such as ``partial(torch.optim.SGD, lr=0.05)``. Its state stays
@@ -50,7 +50,8 @@ class LocalSGD(Closing):
 
     Buffers (statistics of BatchNorm) become the weighted means of the workers'; truth values and complex numbers stay.
     Chance in a forward pass, such as dropout, is drawn from (seed, round, place), too. A worker that is given the work
-    of a lost one takes the steps of that place, with a new inner optimiser the first time.
+    of a lost one takes the steps of that place, with a new inner optimiser the first time. Workers that are threads take
+    turns, since they share torch's generators; processes don't.
 
     >>> from functools import partial
     >>> model, data = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
