@@ -50,8 +50,8 @@ class LocalSGD(Closing):
 
     Buffers (statistics of BatchNorm) become the weighted means of the workers'; truth values and complex numbers stay.
     Chance in a forward pass, such as dropout, is drawn from (seed, round, place), too. A worker that is given the work
-    of a lost one takes the steps of that place, with a new inner optimiser the first time. Workers that are threads take
-    turns, since they share torch's generators; processes don't.
+    of a lost one takes the steps of that place, with a new inner optimiser the first time. Worker threads take turns,
+    since they share torch's generators; processes don't.
 
     >>> from functools import partial
     >>> model, data = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
