@@ -13,6 +13,7 @@ from bench import (
     default_virtual,
     engines,
     live_runs,
+    local_sgd,
     message_speed,
     message_through_stream,
     multi_message_live,
@@ -52,6 +53,7 @@ REPORTS = {
     "Live and in virtual time": virtual_live.report,
     "In virtual time: wrong results": verify_virtual.report,
     "In virtual time: two data planes": ports_virtual.report,
+    "In virtual time: local SGD with a quorum": local_sgd.report,
 }
 
 

@@ -8,7 +8,7 @@ import echelon as ec
 from echelon import blocks, codes, delays, schemes, search, stragglers, theory
 from echelon.clusters import VirtualCluster
 from echelon.codes import Decoder, SpanTracker, cyclic, mds
-from echelon.endings import Due, Fastest
+from echelon.endings import Due, Fastest, Quorum
 from echelon.plan import Pool, Slot, Task
 from echelon.splits import SPLITS
 from tests.conftest import ROOT
@@ -179,6 +179,10 @@ def calls():
         "pull": (schemes.pull, {
             "workers": 3, "parts": 6, "batch": 1, "ahead": 0, "copies": 2, "shares": None, "code": None,
         }),
+        "quorum": (schemes.quorum, {
+            "workers": 3, "load": 2, "share": 0.5, "least": 1, "grace": 0.0, "stretch": 0.0,
+        }),
+        "quorum of loads": (schemes.quorum, {"workers": 3, "load": [1, 2, 1]}),
         "sliding_window": (schemes.sliding_window, {"profile": _profile(), "rule": "theorem2"}),
         "uncoded_multi_message": (schemes.uncoded_multi_message, {"workers": 4, "load": 2}),
         "diagonal_interleaved": (schemes.diagonal_interleaved, {
@@ -289,4 +293,5 @@ def calls():
         "uniform": (SPLITS["uniform"], {"speeds": _profile().speeds, "tasks": 6, "gamma": 1.0, "first": 1.0}),
         "Due": (Due, {"due": (), "limits": (), "tolerance": 0.0}),
         "Fastest": (Fastest, {"due": (), "limits": (), "tolerance": 0.0}),
+        "Quorum": (Quorum, {"due": (), "share": 0.5, "least": 1, "grace": 0.0, "stretch": 0.0}),
     }  # fmt: skip

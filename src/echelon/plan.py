@@ -136,12 +136,21 @@ class Plan:
                 planned[task.slot].add(task.row)
         if ending is not None:
             ending.check(slots=len(self.slots), lanes=len(self.lanes))
+        enough = [
+            len(rows) >= slot.threshold or bool(rows & set(slot.alone))
+            for slot, rows in zip(self.slots, planned, strict=True)
+        ]
         for s in range(len(self.slots)) if ending is None else ending.due:
-            slot, rows = self.slots[s], planned[s]
-            if len(rows) < slot.threshold and not rows & set(slot.alone):
+            if not enough[s]:
                 raise ArgumentError(
-                    f"slots[{s}]: {len(rows)} planned rows are not allowed; must reach threshold {slot.threshold}"
+                    f"slots[{s}]: {len(planned[s])} planned rows are not allowed; must reach threshold "
+                    f"{self.slots[s].threshold}"
                 )
+        least = 0 if ending is None else ending.needed(sum(map(bool, planned)))
+        if sum(enough) < least:
+            raise ArgumentError(
+                f"slots: {sum(enough)} with enough planned rows are not allowed; must be {least}, as the ending says"
+            )
 
     @cached_property
     def counts(self) -> IntArray:

@@ -15,3 +15,9 @@ def place_generator(seed: int, place: int) -> Generator:
     """Return the generator of one worker's place, independent of all others and of `generators`."""
     sequence = SeedSequence([checks.whole("seed", seed, least=0), checks.whole("place", place, least=0)])
     return Generator(SFC64(sequence))
+
+
+def round_generator(seed: int, round: int, place: int) -> Generator:
+    """Return the generator of one place in one round, independent of all others and of those above."""
+    key = checks.whole("round", round, least=0), checks.whole("place", place, least=0)
+    return Generator(SFC64(SeedSequence(checks.whole("seed", seed, least=0), spawn_key=key)))

@@ -101,6 +101,42 @@ class _Shared(works.Plain):
         return (row, row + 1), np.array([1.0, 2.0])
 
 
+def counted(cluster, desk, round, rows):
+    """Return what some rows of a round are, of {worker: rows}."""
+    cluster.broadcast(round, 1, None)
+    for worker, some in rows.items():
+        cluster.assign(worker, round, tasks(*some))
+    count = sum(map(len, rows.values()))
+    found = desk.wait(Message, count, lambda message: message.round == round)
+    cluster.purge(round)
+    return {(message.worker, message.row): float(message.segments[0][0]) for message in found}
+
+
+def test_a_worker_remembers_what_it_did_in_rounds_before_and_no_other_does(cluster):
+    desk = Desk(cluster)
+    first, second, _ = desk.start()
+    cluster.load(1, works.Counting())
+    assert counted(cluster, desk, 1, {first: [0], second: [1]}) == {(first, 0): 1.0, (second, 1): 1.0}
+    assert counted(cluster, desk, 2, {first: [0, 1]}) == {(first, 0): 2.0, (first, 1): 1.0}
+    assert counted(cluster, desk, 3, {first: [1], second: [1]}) == {(first, 1): 2.0, (second, 1): 2.0}
+    cluster.unload(1)
+    cluster.load(1, works.Counting())
+    assert counted(cluster, desk, 4, {first: [0], second: [1]}) == {(first, 0): 1.0, (second, 1): 1.0}
+
+
+@NO_SUCCESSORS
+def test_what_a_worker_remembers_is_lost_with_it(cluster):
+    desk = Desk(cluster)
+    worker = desk.start()[0]
+    cluster.load(1, works.Counting())
+    for round in (1, 2):
+        assert counted(cluster, desk, round, {worker: [0]}) == {(worker, 0): float(round)}
+    cluster.kill(worker)
+    desk.wait(Down)
+    new = desk.wait(Up, 4)[-1].worker
+    assert counted(cluster, desk, 3, {new: [0]}) == {(new, 0): 1.0}
+
+
 def test_slots_from_ahead_on_are_the_next_job_s(cluster):
     desk = Desk(cluster)
     worker = desk.start()[0]

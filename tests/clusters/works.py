@@ -5,7 +5,7 @@ import select
 
 import numpy as np
 
-from echelon.clusters import Attached
+from echelon.clusters import Attached, Remembers
 from tests.clusters.desk import LIMIT_S
 
 
@@ -174,3 +174,18 @@ def same_object(state, part):
     """Return whether a key gives the same object each time it is asked for, and one that can't be written."""
     first, second = state.find(state.keys[0]), state.find(state.keys[0])
     return np.array([float(first is second), float(getattr(first, "flags", None) is None or first.flags.writeable)])
+
+
+class Counting(Remembers):
+    """A part is how often its worker has computed it."""
+
+    def row(self, slot, row):
+        return (row,), np.ones(1)
+
+    def part(self, state, part):
+        raise AssertionError("it goes on from what its worker remembers")
+
+    def go_on(self, state, part, memory, wanted):
+        assert wanted()
+        memory[part] = memory.get(part, 0) + 1
+        return np.array([float(memory[part])])

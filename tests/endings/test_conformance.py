@@ -42,6 +42,10 @@ class Play:
         if self._lanes[worker]:
             self.handle(Received(self._time, worker, 1, *self._lanes[worker].pop(0)))
 
+    def join(self, worker):
+        self._lanes[worker] = []
+        self.handle(Joined(self._time, worker))
+
     def lose(self, worker):
         self.handle(Lost(self._time, worker))
 
@@ -105,6 +109,22 @@ def test_an_ending_is_a_value_that_refuses_slots_its_plan_does_not_have(ending):
         ending().due = (1,)
     with pytest.raises(ArgumentError, match="ending: due: 2 is not allowed"):
         plan(ending(due=(2,)), TWO)
+
+
+@BY_ENDING
+def test_a_round_ends_though_every_worker_dies_and_one_joins_later(ending):
+    """It has nothing that was on its way; the one that joins does what the round can't end without."""
+    for due in ((), (0,), (1,)):
+        play = Play(plan(ending(due=due), LANES, rows=20))
+        play.send(0)
+        for worker in range(3):
+            play.lose(worker)
+        play.join(3)
+        for _ in range(40):
+            play.send(3)
+        play.pass_time(1e6)
+        assert play.ended, due
+        assert play.recovered >= set(due), due
 
 
 @pytest.mark.parametrize("waiting", WAITING)

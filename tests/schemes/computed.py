@@ -24,7 +24,10 @@ def grown(state, chunk):
 
 
 def job_of(plan, rng):
-    """Return a job that runs a plan on random data, and its result by a plain loop."""
+    """Return a job that runs a plan on random data, and a function that gives its result by a plain loop.
+
+    The function takes the slots that each round recovered, where these are not all.
+    """
     if isinstance(plan, BlockPlan):
         return _by_blocks(plan, rng)
     if not plan.codes:
@@ -34,17 +37,24 @@ def job_of(plan, rng):
     if plan.codes[0].systematic:
         matrix = rng.standard_normal((plan.parts * 3 - 1, plan.parts * 3 - 1))
         job = partial(LinearJob, matrix=matrix, parts=plan.parts)
-        return _with(job, plan, rng.standard_normal(len(matrix)), lambda state: matrix @ state)
+        return _with(job, plan, rng.standard_normal(len(matrix)), lambda state, slots: matrix @ state)
     chunks = rng.standard_normal((plan.parts, SIZE))
     job = partial(SumJob, partial=grown, chunks=list(chunks))
-    return _with(job, plan, np.ones(SIZE), lambda state: sum(grown(state, chunk) for chunk in chunks))
+    of = plan.chunks  # by slot
+    return _with(
+        job, plan, np.ones(SIZE),
+        lambda state, slots: sum(grown(state, chunks[i]) for slot in slots for i in of[slot]),
+    )  # fmt: skip
 
 
 def _with(job, plan, state, total):
-    result = state
-    for _ in range(ROUNDS):
-        result = moved(result, total(result))
-    return job(plan=plan, state=state, update=moved, iterations=ROUNDS), result
+    def plain(rounds=None):
+        result = state
+        for slots in rounds or [range(len(plan.slots))] * ROUNDS:
+            result = moved(result, total(result, slots))
+        return result
+
+    return job(plan=plan, state=state, update=moved, iterations=ROUNDS), plain
 
 
 def _any(slot):
@@ -56,14 +66,14 @@ def _by_blocks(plan, rng):
     chunks = rng.standard_normal((len(plan.lanes), plan.blocks[-1].stop))
     job = partial(BlockJob, partial=lambda state, chunk, at: grown(state[at], chunk[at]), chunks=list(chunks))
     start = np.ones(chunks.shape[1])
-    return _with(job, plan, start, lambda state: sum(grown(state, chunk) for chunk in chunks))
+    return _with(job, plan, start, lambda state, slots: sum(grown(state, chunk) for chunk in chunks))
 
 
 def _of_a_polynomial(plan, rng):
     code = plan.codes[0]
     blocks = rng.standard_normal((code.parts, 3 * SIZE, SIZE)) / 4
     job = partial(LeastSquares, blocks=blocks)
-    return _with(job, plan, np.ones(SIZE), lambda state: sum(block.T @ (block @ state) for block in blocks))
+    return _with(job, plan, np.ones(SIZE), lambda state, slots: sum(block.T @ (block @ state) for block in blocks))
 
 
 class LeastSquares(IterativeJob):

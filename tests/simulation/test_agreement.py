@@ -9,7 +9,7 @@ from echelon.can import Rules
 from echelon.codes import LagrangeCode, mds, uncoded
 from echelon.delays import Deterministic, Exponential, Gamma, GilbertElliott, RoundPace, ShiftedExponential, Trace
 from echelon.delays import base as delays_base
-from echelon.endings import ENDINGS, Due, Fastest
+from echelon.endings import ENDINGS, Due, Fastest, Quorum
 from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import CHAINS, SCHEMES, Window, coded_rows, multi_message, pull
 from echelon.simulation import rounds as kernels
@@ -56,6 +56,12 @@ def two_slots(**settings):
     return Plan([Slot(rows=3, threshold=2)] * 2, lanes, **settings)
 
 
+def workers_of_one_slot(ending, count=6):
+    """A slot for each worker, which takes one or two parts of work."""
+    return Plan([Slot(rows=1, threshold=1)] * count, [[Task(slot=p, row=0, cost=1.0 + p % 2)] for p in range(count)],
+                ending=ending)  # fmt: skip
+
+
 def exact(plan):
     """Return a plan of which as many rows are enough as its slots say: neighbouring points of Lagrange's are not.
 
@@ -91,6 +97,10 @@ CASES = {
     "an ending, nothing due": Case(two_slots(ending=Due())),
     "an ending with patience": Case(two_slots(ending=Due(due=(0,), tolerance=0.4))),
     "an ending with limits": Case(two_slots(ending=Due(due=(0,), limits=(((0, 1, 2), 1), ((3, 4, 5), 2))))),
+    "a quorum of two slots": Case(two_slots(ending=Quorum(share=1.0))),
+    "a quorum with a grace": Case(workers_of_one_slot(Quorum(least=4, grace=0.35))),
+    "a quorum that is stretched": Case(workers_of_one_slot(Quorum(share=0.5, stretch=0.4))),
+    "a quorum with a due slot": Case(workers_of_one_slot(Quorum(share=0.5, due=(5,), grace=0.1))),
     "a pool by twos, ahead": Case(pull(workers=3, parts=11, batch=2, ahead=1)),
     "a pool, with copies": Case(pull(workers=3, parts=7, copies=3)),
     "a pool of long tasks": Case(LONG_POOL),
@@ -100,16 +110,41 @@ CASES = {
 CASES |= {f"{name}, lent": replace(CASES[name], rules=Rules(lend=True)) for name in ("multi_message", "an ending")}
 CASES |= {
     f"{name}, ahead": replace(CASES[name], rules=Rules(overlap=True))
-    for name in ("any_k", "uncoded", "pull", "multi_message", "a pool, with copies", "an ending", "spans")
+    for name in (
+        "any_k",
+        "uncoded",
+        "pull",
+        "multi_message",
+        "a pool, with copies",
+        "an ending",
+        "spans",
+        "a quorum with a grace",
+    )
 }
 CASES |= {
     f"{name}, messages and rounds cost": replace(CASES[name], message=0.11, round=0.23)
-    for name in ("any_k", "multi_message", "pull", "a pool by twos, ahead", "an ending with patience", "spans")
+    for name in (
+        "any_k",
+        "multi_message",
+        "pull",
+        "a pool by twos, ahead",
+        "an ending with patience",
+        "spans",
+        "a quorum with a grace",
+        "a quorum that is stretched",
+    )
 }
 CASES["any_k, ahead, messages cost"] = replace(CASES["any_k, ahead"], message=0.1)
 # messages of 320 kB over links of 1 MB/s, and a port that passes 400 kB a second
 PORTED = ("any_k", "uncoded", "gradient_coding", "multi_message", "pull", "a pool, with copies", "spans")
-PORTED += ("block_coordinate", "an ending with patience", "an ending", "multi_message, lent", "any_k, ahead")
+PORTED += (
+    "a quorum with a grace",
+    "block_coordinate",
+    "an ending with patience",
+    "an ending",
+    "multi_message, lent",
+    "any_k, ahead",
+)
 LINKED = {"message": 0.02, "round": 0.1, "bandwidth": 1e6, "port": 4e5, "numbers": 40_000, "state": 35_000}
 CASES |= {f"{name}, by a port": replace(CASES[name], **LINKED) for name in PORTED}
 CASES |= {f"{name}, staying": replace(CASES[name], plane="responders", **LINKED) for name in PORTED}

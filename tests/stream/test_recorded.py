@@ -111,7 +111,7 @@ def test_the_page_names_every_field_that_is_written_and_no_other(tmp_path):
         shown = json.loads(example_lines(kind)[0])
         assert list(shown) == list(entry)
         table = PAGE.split(f"\n## `{kind}`\n")[1].split("```json")[0]
-        optional = {"rows", "recovered"} if kind == "round" else set()
+        optional = {"rows", "recovered", "left_out"} if kind == "round" else set()
         assert {"kind", *re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)} - optional == set(entry)
     numbers = re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE)
     assert len(numbers) == len(written["round"]["messages"][0])

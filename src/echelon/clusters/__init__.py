@@ -15,6 +15,7 @@ from echelon.clusters.base import (
     Doing,
     Down,
     Message,
+    Remembers,
     Report,
     Room,
     Sum,
@@ -86,6 +87,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "CLUSTERS", "Added", "AheadRequest", "AheadState", "AtOnce", "Attached", "Cluster", "Doing", "Down", "Kind",
-    "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Report", "Room", "Sum", "ThreadCluster", "Total",
-    "Trouble", "Unread", "Up", "Vanished", "VirtualCluster", "Work", "Writes", "new_key",
+    "Message", "MpiCluster", "ProcessCluster", "RayCluster", "Remembers", "Report", "Room", "Sum", "ThreadCluster",
+    "Total", "Trouble", "Unread", "Up", "Vanished", "VirtualCluster", "Work", "Writes", "new_key",
 ]  # fmt: skip

@@ -48,6 +48,18 @@ class Writes(ABC):
         """
 
 
+class Remembers(ABC):
+    """Work whose parts go on from what the same worker did in rounds before; of parts that come alone in their rows."""
+
+    @abstractmethod
+    def go_on(self, state: Any, part: int, memory: dict[Any, Any], wanted: Callable[[], bool]) -> Any:
+        """Return the result of a part, or None as soon as it is no longer `wanted`.
+
+        memory: what this worker remembers of this work, to be read and changed; it is lost with the worker, and when
+            the job's work is unloaded. A part that was not finished must leave it as it was.
+        """
+
+
 class Attached(ABC):
     """A state whose parts also need what was loaded under other keys."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from echelon import trees
 from echelon.arrays import NumberArray, private
 from echelon.cause import Cause, caught
 from echelon.clusters.ahead import AheadState
-from echelon.clusters.base import AtOnce, Work, Writes
+from echelon.clusters.base import AtOnce, Remembers, Work, Writes
 from echelon.clusters.narrow import is_narrow, narrowed
 from echelon.clusters.pace import Pace
 from echelon.codes import combine
@@ -39,6 +40,7 @@ class Lane:
         named; None for no preference.
     own: whether messages are kept as they are, and so must not lie in memory that a part's code will use again.
     copy: copies what is kept.
+    memory: what the worker remembers of the work.
 
     added: whether its rows are only ever added up.
     sizes: the largest number of each segment of the last row, where the work has told it.
@@ -53,9 +55,11 @@ class Lane:
         *,
         own: bool = False,
         copy: Callable[[NumberArray], NumberArray] = np.copy,
+        memory: dict[Any, Any] | None = None,
     ) -> None:
         self._narrow, self.added = bool(getattr(work, "narrow", False)), _added(work)
         self._work, self._state, self._wanted, self._own, self._copy = work, state, wanted, own, copy
+        self._memory: dict[Any, Any] = {} if memory is None else memory
         self._allocate = None if self._narrow else allocate  # a sum is as wide as its parts
         self._kept: dict[int, tuple[bytes, list[NumberArray]]] = {}
         self._uses: dict[int, int] = {}  # of each part, by rows still to compute
@@ -77,6 +81,8 @@ class Lane:
 
     def _row(self, slot: int, row: int) -> tuple[bytes, list[NumberArray]] | None:
         parts, coefficients = self._work.row(slot, row)
+        if isinstance(self._work, Remembers):
+            return self._gone_on(self._work, parts)
         if isinstance(self._work, Writes) and self._alone(parts):
             return self._written(self._work, parts, coefficients)
         if len(parts) == 1 and coefficients[0] == 1:
@@ -119,6 +125,16 @@ class Lane:
                 self._kept[part] = known
         self._used(part)
         return known
+
+    def _gone_on(self, work: Remembers, parts: Sequence[int]) -> tuple[bytes, list[NumberArray]] | None:
+        """Return a row whose part goes on from what this worker remembers."""
+        (part,) = parts
+        if not self._wanted():
+            return None
+        self.computing = parts
+        result = work.go_on(self._state, part, self._memory, self._wanted)
+        self._used(part)
+        return None if result is None else self._flat(result, keep=self._own)
 
     def _alone(self, parts: Sequence[int]) -> bool:
         """Return whether no other row needs these parts, and none of them is known."""
@@ -260,6 +276,7 @@ class LaneWorker(ABC):
         self._pace = pace
         self._lane: Lane | AheadLane | None = None
         self._tasks: deque[Given] = deque()
+        self._memories: WeakKeyDictionary[Work, dict[Any, Any]] = WeakKeyDictionary()
 
     @abstractmethod
     def over(self) -> int:
@@ -358,7 +375,8 @@ class LaneWorker(ABC):
 
     def _one_lane(self, work: Work, state: Any) -> Lane:
         own = self.keeps or (self.holds and _added(work))
-        return Lane(work, state, self.wanted, self.allocate, own=own, copy=self.copy)
+        memory = self._memories.setdefault(work, {}) if isinstance(work, Remembers) else None
+        return Lane(work, state, self.wanted, self.allocate, own=own, copy=self.copy, memory=memory)
 
     def stays(self, slot: int, form: bytes) -> bool:
         """Return whether a message of the current lane stays here, and is only announced."""

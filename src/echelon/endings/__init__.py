@@ -1,4 +1,4 @@
-"""When rounds end that leave slots to later rounds, one ending per file. A new one is one file and one line.
+"""When rounds end that leave out some of their slots, one ending per file. A new one is one file and one line.
 
 A plan without an ending ends its round when every slot is recovered.
 """
@@ -9,6 +9,7 @@ from echelon.endings.base import TIES, Ending, EndRule, Lane, Row
 from echelon.endings.due import Due
 from echelon.endings.fastest import Fastest
 from echelon.endings.lanes import LaneEnding
+from echelon.endings.quorum import Quorum
 
 
 def _ending(path: str) -> type[Ending]:
@@ -21,6 +22,7 @@ def _ending(path: str) -> type[Ending]:
 ENDINGS: dict[str, type[Ending]] = {
     "due": _ending("due.Due"),
     "fastest": _ending("fastest.Fastest"),
+    "quorum": _ending("quorum.Quorum"),
 }
 
 # those for chains of products: they wait in proportion to the time of the quickest worker
@@ -29,5 +31,5 @@ WAITING: dict[str, type[LaneEnding]] = {
 }  # fmt: skip
 
 __all__ = [
-    "ENDINGS", "TIES", "WAITING", "Due", "EndRule", "Ending", "Fastest", "Lane", "LaneEnding", "Row",
+    "ENDINGS", "TIES", "WAITING", "Due", "EndRule", "Ending", "Fastest", "Lane", "LaneEnding", "Quorum", "Row",
 ]  # fmt: skip

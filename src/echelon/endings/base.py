@@ -5,7 +5,7 @@ whether the round may end; it knows nothing else about endings.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from echelon import checks
@@ -46,10 +46,17 @@ class EndRule(ABC):
 
     @abstractmethod
     def lacking(self, held: Collection[Row]) -> list[Row]:
-        """Return rows that the round can't end without, other than those that recover the due slots.
+        """Return rows that the round can't end without, other than those that recover slots.
 
         held: rows on their way. The rows returned are given out again; none is of a recovered slot.
         """
+
+    def awaited(self, short: Callable[[int], int]) -> Iterable[int]:
+        """Return the slots that must be recovered as things stand; what they lack is given out again.
+
+        short: returns how many rows a slot lacks beyond those on their way; 0 where it is recovered.
+        """
+        return self.due
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,10 @@ class Ending(ABC):
         """Refuse a plan with this many slots and lanes where the ending names others."""
         for slot in self.due:
             checks.whole("ending: due", slot, least=0, most=slots - 1)
+
+    def needed(self, slots: int) -> int:
+        """Return how many slots must be recovered at least, where lanes serve so many."""
+        return len(set(self.due))
 
     @abstractmethod
     def rule(self, lanes: Sequence[Lane], start: float) -> EndRule:

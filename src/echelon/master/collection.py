@@ -1,7 +1,7 @@
 """What is collected in one round: which rows arrived, which are on their way, which must be given out again."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import groupby
 
 from echelon.cause import Cause
@@ -213,24 +213,29 @@ class Collection:
         lanes = [] if self.rule is None else self.rule.lacking(held)
         wanted = [self._task(at) for at in lanes]
         held = held.union(lanes)
-        for slot in range(len(self.recovered)) if self.rule is None else self.rule.due:
-            if self.recovered[slot]:
-                continue
-            trial = self.trackers[slot].copy()
-            coming = [at for at in held if at[0] == slot and at not in self.received]
-            if self.refused[slot]:
-                # the rows that came would do but for noise: the round waits for any further one
-                enough = bool(coming)
-            else:
-                enough = self.ready[slot] or any(trial.add(row) for _, row in coming)
-            if enough:
-                continue
-            rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
-            # the least tried first, so that a row that never comes is not tried for ever
-            for at in sorted(rest, key=lambda at: (len(self.given.get(at, ())), at[1])):
-                wanted.append(self._task(at))
-                if trial.add(at[1]) or self.refused[slot]:
-                    break
+        if self.rule is None:
+            slots: Iterable[int] = range(len(self.recovered))
+        else:
+            slots = self.rule.awaited(lambda slot: len(self._short(slot, held)))
+        return wanted + [self._task(at) for slot in slots for at in self._short(slot, held)]
+
+    def _short(self, slot: int, held: Set[Row]) -> list[Row]:
+        """Return rows that recover a slot, beside those that came and those that are `held`; none if these do."""
+        if self.recovered[slot]:
+            return []
+        trial = self.trackers[slot].copy()
+        coming = [at for at in held if at[0] == slot and at not in self.received]
+        # if refused, the rows that came would do but for noise: the round waits for any further one
+        noisy = self.refused[slot]
+        if bool(coming) if noisy else self.ready[slot] or any(trial.add(row) for _, row in coming):
+            return []
+        rest = [at for at in self._rows(slot) if at not in self.received and at not in held]
+        wanted: list[Row] = []
+        # the least tried first, so that a row that never comes is not tried for ever
+        for at in sorted(rest, key=lambda at: (len(self.given.get(at, ())), at[1])):
+            wanted.append(at)
+            if trial.add(at[1]) or noisy:
+                break
         return wanted
 
     def missing(self, slot: int) -> list[Task]:

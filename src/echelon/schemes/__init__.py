@@ -15,6 +15,7 @@ from echelon.schemes.gradient_coding import gradient_coding
 from echelon.schemes.lagrange import lagrange
 from echelon.schemes.multi_message import multi_message
 from echelon.schemes.pull import pull
+from echelon.schemes.quorum import quorum
 from echelon.schemes.sequential import (
     Sequential,
     diagonal_interleaved,
@@ -44,6 +45,7 @@ SCHEMES: dict[str, Callable[..., Plan]] = {
     "lagrange": _scheme("lagrange.lagrange"),
     "multi_message": _scheme("multi_message.multi_message"),
     "pull": _scheme("pull.pull"),
+    "quorum": _scheme("quorum.quorum"),
     "sliding_window": _scheme("sliding_window.sliding_window"),
     "uncoded_multi_message": _scheme("uncoded_multi_message.uncoded_multi_message"),
 }
@@ -61,5 +63,5 @@ __all__ = [
     "CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
     "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
     "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
-    "pull", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
+    "pull", "quorum", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
 ]  # fmt: skip

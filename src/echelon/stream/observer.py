@@ -95,6 +95,11 @@ class RoundSeen:
         """Return whether each worker got the lane that the plan has for it, and nothing else."""
         return self.plan.pool is None and not self.came
 
+    @property
+    def left_out(self) -> list[int]:
+        """Slots that were not recovered: those that the round ended without."""
+        return [slot for slot in range(len(self.plan.slots)) if slot not in self.recovered]
+
     def lanes(self) -> Sequence[Sequence[Task]]:
         """Return what each of its workers was to do."""
         if self.as_planned():

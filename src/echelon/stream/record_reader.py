@@ -127,6 +127,10 @@ def _round(entry: dict[str, Any], record: Record) -> RecordedRound:
         rows=rows,
         recovered=recovered,
         came=checks.whole("came", entry.get("came", 0), least=0, most=MOST),
+        left_out=[
+            checks.whole("left_out", slot, least=0, most=len(needed) - 1)
+            for slot in _listed("left_out", entry.get("left_out", []))
+        ],
     )
 
 

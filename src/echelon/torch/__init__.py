@@ -7,6 +7,11 @@ or, in your own loop, in place of ``loss(model(inputs), targets).backward()``:
     coded = CodedGradient(model, loss, data, stream=stream, batch_size=256)
     value = coded.backward()
 
+For slow networks, rounds of local steps that end with a quorum of the workers:
+
+    local = LocalSGD(model, loss, data, stream=stream, optimizer=partial(torch.optim.SGD, lr=0.05), quorum=0.75)
+    told = local.round()
+
 Networks by layers: what each pass costs, measured, and training whose gradient is recovered layer by layer.
 
     layers = Layers(model, loss)                                 # loss: a sum over samples
@@ -26,10 +31,11 @@ if find_spec("torch") is None:
 from echelon.torch.coded_gradient import CodedGradient
 from echelon.torch.evaluating import Evaluated, Evaluation
 from echelon.torch.layers import Layers
+from echelon.torch.local_sgd import LocalSGD
 from echelon.torch.seeding import seeded
 from echelon.torch.trained import Trained, Validated
 from echelon.torch.training import train
 
 __all__ = [
-    "CodedGradient", "Evaluated", "Evaluation", "Layers", "Trained", "Validated", "seeded", "train",
+    "CodedGradient", "Evaluated", "Evaluation", "Layers", "LocalSGD", "Trained", "Validated", "seeded", "train",
 ]  # fmt: skip
