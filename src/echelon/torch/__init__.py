@@ -27,5 +27,6 @@ from echelon.torch.coded_gradient import CodedGradient
 from echelon.torch.layers import Layers
 from echelon.torch.seeding import seeded
 from echelon.torch.training import train
+from echelon.torch.watching import watch
 
-__all__ = ["CodedGradient", "Layers", "seeded", "train"]
+__all__ = ["CodedGradient", "Layers", "seeded", "train", "watch"]
