@@ -156,18 +156,13 @@ class Watcher(Closing):
             self._before, self._step, self._open = step, Step(), False
             self._count += 1
 
-        def reduced(future: Any) -> Any:
-            value = future.value()
-            if stamps and (last or not self._clock.lag):  # the queue of a device keeps the order of buckets
-                step.reduced = self._clock.mark()
-            return value[0] if isinstance(value, list) else value
-
         if self._hook is not None:
             future = self._hook(self._state, bucket)
         else:
             share = _share_of(bucket.buffer(), len(self._names))
             future = dist.all_reduce(share, group=self._group, async_op=True).get_future()
-        return future.then(reduced)
+        # the queue of a device keeps the order of buckets; elsewhere any may be the last to come
+        return future.then(_marker(step, self._clock if stamps and (last or not self._clock.lag) else None))
 
     def _share(self) -> None:
         """Begin a gather if it is time, before the first bucket of a step is reduced: nothing else is on its way."""
@@ -273,6 +268,22 @@ _FIRST = frozenset(2**k for k in range(1, 20))
 
 def _costs(costs: Costs | None) -> Costs | None:
     return None if costs is None else checks.instance("costs", costs, Costs)
+
+
+def _marker(step: Step, clock: Clock | None) -> Callable[[Any], Any]:
+    """Return what is done when a bucket was reduced.
+
+    A thread of the process group drops it. So it holds no watcher: the group itself could go with that, and can't be
+    ended by a thread of its own.
+    """
+
+    def reduced(future: Any) -> Any:
+        value = future.value()
+        if clock is not None:
+            step.reduced = clock.mark()
+        return value[0] if isinstance(value, list) else value
+
+    return reduced
 
 
 def _share_of(gradients: Tensor, ranks: int) -> Tensor:
