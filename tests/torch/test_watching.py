@@ -16,6 +16,7 @@ from echelon.stream import read_record
 from echelon.stream.traced import traced
 from echelon.torch import watch
 from echelon.torch.scores import LAST
+from echelon.torch.watch_report import for_gradients
 from tests.torch import watched_ranks
 from tests.torch.watched_ranks import LOADING_S, PASS_S, RANKS, SLOW, STEPS, TRUTH
 
@@ -91,11 +92,22 @@ def test_passes_are_divided_by_speed_and_what_comes_before_is_not(ranks):
 
 def test_advice_is_what_sizes_by_speed_take_where_ranks_are_steady(ranks):
     report = ranks[0]["scored"]["report"]
-    assert report.advice.best.strategy.family == "uncoded"
-    assert report.advice.best.iteration == pytest.approx(report.by_speed_s, rel=0.05)
-    assert report.advice.best.name in str(report)
-    assert len(report.advice.best.plan().lanes) == RANKS
-    assert ranks[1]["scored"]["report"].advice is None
+    assert report.advised.strategy.family == "uncoded"
+    assert report.advised.iteration == pytest.approx(report.by_speed_s, rel=0.05)
+    assert report.advised.name in str(report)
+    assert len(report.advised.plan().lanes) == RANKS
+    assert ranks[1]["scored"]["report"].advised is None
+
+
+def test_plans_that_reuse_chunks_are_not_for_gradients(ranks):
+    advice = advise(ranks[0]["scored"]["profile"])
+    suited = [one.name for one in for_gradients(advice)]
+    others = [one.name for one in advice.ranked if one.name not in suited]
+    assert "uncoded, uniform" in suited
+    assert "block coordinates" in others
+    for one in advice.ranked:
+        if one.strategy.name.startswith("multi-message") and "orders" in one.name:
+            assert one.name in others
 
 
 def test_events_are_read_two_steps_later(ranks):

@@ -1,14 +1,16 @@
 """What a watched training was like, in words; and its ranks as the workers of a profile."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from echelon.arrays import FloatArray
 from echelon.delays import RoundPace, Trace
+from echelon.jobs.sums import rows_of
 from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
-from echelon.search import Advice
+from echelon.schemes import CodedPlan
+from echelon.search import Advice, Outcome
 from echelon.torch.scores import BEGUN, LAST, REDUCED, RankScore, by_speed, scores
 
 FINE, MOST = 16, 256  # parts of a rank's samples, and of all ranks', in a profile
@@ -26,7 +28,8 @@ class Report:
         had arrived.
     waiting: share of the ranks' time that they waited for others.
     shares: of the samples that each rank would have by its speed. by_speed_s: mean time of these steps with them.
-    advice: of `echelon.advise` on these ranks; None where it was not asked.
+    advised: the best strategy for `CodedGradient` that `echelon.advise` finds on these ranks; None where it was not
+        asked.
     """
 
     ranks: tuple[RankScore, ...]
@@ -37,7 +40,7 @@ class Report:
     waiting: float
     shares: tuple[float, ...]
     by_speed_s: float
-    advice: Advice | None = None
+    advised: Outcome | None = None
 
     @property
     def slowest(self) -> RankScore:
@@ -68,17 +71,18 @@ class Report:
                 f"fastest, and others waited {slowest.awaited_s:.4g} s for it."
             )
         lines.append(f"With samples by speed a step would have taken {self.by_speed_s:.4g} s, {self.saved:.0%} less.")
-        if self.advice is not None:
-            best, pays = self.advice.best, "pays" if self.advice.coding_pays else "does not pay"
+        if self.advised is not None:
+            takes = self.advised.iteration
+            pays = "pays" if self.advised.strategy.family == "coded" else "does not pay"
             lines.append(
-                f"The best that advice finds, {best.name!r}, takes {best.iteration:.4g} s, "
-                f"{1 - best.iteration / self.step_s:.0%} less; coding {pays} here."
+                f"The best that advice finds for CodedGradient, {self.advised.name!r}, takes {takes:.4g} s, "
+                f"{1 - takes / self.step_s:.0%} less; coding {pays} here."
             )
         return "\n".join(lines)
 
 
 def reported(
-    stamps: FloatArray, waited: FloatArray, awaited: FloatArray, names: list[int], seen: int, advice: Advice | None
+    stamps: FloatArray, waited: FloatArray, awaited: FloatArray, names: list[int], seen: int, advised: Outcome | None
 ) -> Report:
     """Return the report on the steps that are kept, with what was waited in all."""
     last = stamps[:, :, LAST]
@@ -95,7 +99,7 @@ def reported(
         waiting=float((arrived[:, None] - last).mean() / step_s),
         shares=tuple(shares.tolist()),
         by_speed_s=float(times.mean()) + reduce_s,
-        advice=advice,
+        advised=advised,
     )
 
 
@@ -137,3 +141,22 @@ def paces_of(stamps: FloatArray, parts: int) -> list[RoundPace]:
     """Return the ranks' times per part as they were, step by step: they hold outliers that two moments can't tell."""
     passes = np.maximum(stamps[:, :, LAST] - stamps[:, :, BEGUN], 1e-9) / parts
     return [RoundPace(base=Trace(times=times.tolist())) for times in passes.T]
+
+
+def for_gradients(advice: Advice) -> Iterator[Outcome]:
+    """Yield the strategies that take in `CodedGradient` what advice says, best first.
+
+    It computes each row in one pass. A plan in which workers reuse chunks of rows that they sent before costs it more
+    than other jobs, so it is left out, and so is what only other jobs can run.
+    """
+    for one in advice.ranked:
+        if one.strategy.job in (None, "SumJob") and not one.strategy.overlap:
+            plan = one.plan()
+            if isinstance(plan, CodedPlan) and not _reuses(plan):
+                yield one
+
+
+def _reuses(plan: CodedPlan) -> bool:
+    rows = rows_of(plan.codes, plan.chunks)
+    tasks = (task for lane in plan.lanes for task in lane)
+    return any(task.cost < len(rows[task.slot][task.row][0]) for task in tasks)

@@ -22,7 +22,7 @@ from echelon.torch.scores import LAST, complete, waiting
 from echelon.torch.stamp_exchange import Exchange
 from echelon.torch.stamping import MISSING, Clock, Row, Step, clock_of
 from echelon.torch.step_record import StepRecord
-from echelon.torch.watch_report import Report, paces_of, profile_of, reported, usual_parts
+from echelon.torch.watch_report import Report, for_gradients, paces_of, profile_of, reported, usual_parts
 
 Hook = Callable[[Any, Any], Any]
 
@@ -224,7 +224,7 @@ class Watcher(Closing):
         """
         checks.flag("advice", advice)
         stamps = self.stamps
-        found = self.advise() if advice else None
+        found = next(for_gradients(self.advise())) if advice else None
         return reported(stamps, self._waited, self._awaited, self._names, self._seen, found)
 
     def profile(self, *, parts: int | None = None, costs: Costs | None = None) -> Profile:
@@ -240,7 +240,8 @@ class Watcher(Closing):
     def advise(self, *, parts: int | None = None, costs: Costs | None = None, **options: Any) -> Advice:
         """Return what `echelon.advise` says of a gradient on these ranks, with their times as stamped.
 
-        The best strategy's `plan()` fits ``CodedGradient(..., plan=plan)``. options: of `echelon.advise`.
+        A strategy's `plan()` fits ``CodedGradient(..., plan=plan)``; that of `report().advised` is the best for it.
+        options: of `echelon.advise`.
         """
         stamps, parts = self.stamps, self._parts(parts)
         profile = profile_of(stamps, self._names, parts, _costs(costs))
