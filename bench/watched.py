@@ -1,65 +1,23 @@
 """Watched ranks: the score of one that is slowed, what watching costs, and advice beside what `CodedGradient` takes."""
 
-import pickle
-import time
-from collections.abc import Callable
-from datetime import timedelta
-from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.nn.parallel import DistributedDataParallel
 
-import echelon as ec
 from bench.results import markdown_table
-from bench.timing import best_of
-from echelon.clusters import seat
-from echelon.search import Advice
-from echelon.torch import CodedGradient, watch
-from echelon.torch.watch_report import Report, for_gradients
-
-RANKS, SLOW, TRUTH = 4, 2, 1.3
-SHARE, SAMPLES = 64, 1024  # samples of a rank's step, and of all data
-SAMPLE_S = 5e-3  # that a sample waits in a forward pass
-STEPS = 30
-BATCH, TURNS = 512, 400  # where nothing waits
-LONGEST_S = 300.0
-
-
-class Slowed(nn.Module):
-    """Waits as long as a worker would compute on these samples; it leaves the processors to the others."""
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        here = dist.get_rank() if dist.is_initialized() else seat.mine()
-        time.sleep(len(inputs) * SAMPLE_S * (TRUTH if here == SLOW else 1.0))
-        return inputs
-
-
-def _model(*first: nn.Module, width: int = 64) -> nn.Module:
-    torch.manual_seed(1)
-    return nn.Sequential(
-        *first, nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
-    )
-
-
-def _data(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    chance = torch.Generator().manual_seed(1)
-    return torch.randn(samples, 64, generator=chance), torch.randint(10, (samples,), generator=chance)
 
 
 def report() -> str:
-    seen, advice = _on_ranks(RANKS, _scored)[0]
-    return "\n\n".join((_told(seen), _cost(*_on_ranks(2, _overhead)[0]), _taken(seen, advice)))
+    from bench import watched_ranks as ranks  # not at the top: it loads torch, slowly
+
+    seen, advice = ranks.on_ranks(ranks.RANKS, ranks.scored)[0]
+    seconds, micros = ranks.on_ranks(2, ranks.overhead)[0]
+    return "\n\n".join((_told(seen), _cost(seconds, micros), _taken(seen, advice)))
 
 
-def _told(seen: Report) -> str:
+def _told(seen: Any) -> str:
+    from bench.watched_ranks import RANKS, SLOW, TRUTH
+
     slow = seen.ranks[SLOW]
     others = max(abs(one.score - 1) for one in seen.ranks if one.rank != SLOW)
     return (
@@ -84,12 +42,12 @@ def _told(seen: Report) -> str:
 
 
 def _cost(seconds: dict[str, list[float]], micros: float) -> str:
-    plain, rows = np.array(seconds["plain"]), []
+    plain, turns, rows = np.array(seconds["plain"]), len(seconds["plain"]), []
     for name, times in seconds.items():
         ratios = np.sort(np.array(times) / plain)
         # order statistics that hold the median in 95 of 100 cases
-        half = 0.98 * np.sqrt(TURNS)
-        low, high = ratios[int(TURNS / 2 - half)], ratios[int(TURNS / 2 + half)]
+        half = 0.98 * np.sqrt(turns)
+        low, high = ratios[int(turns / 2 - half)], ratios[int(turns / 2 + half)]
         rows.append(
             [
                 name,
@@ -99,152 +57,26 @@ def _cost(seconds: dict[str, list[float]], micros: float) -> str:
             ]
         )
     return (
-        f"What watching costs: two ranks of one thread each, steps in turns; medians of {TURNS}, of ratios to the plain "
-        'step of the same turn with their interval at 95 %. Wanted: 1 %. "again" is a second plain model: what the '
-        'machine adds by itself; "torch\'s hook" is its own `allreduce_hook`. The marks alone take '
+        f"What watching costs: two ranks of one thread each, steps in turns; medians of {turns}, of ratios to the "
+        'plain step of the same turn, with an interval at 95 %. Wanted: 1 %. "again" is a second plain model: what the '
+        'machine adds by itself. "torch\'s hook" is its own `allreduce_hook`. The marks alone take '
         f"{micros:.0f} µs a step.\n\n" + markdown_table(["", "ms a step", "beside plain", "interval"], rows)
     )
 
 
-def _taken(seen: Report, advice: Advice) -> str:
+def _taken(seen: Any, advice: Any) -> str:
+    from bench.watched_ranks import STEPS, live
+    from echelon.torch.watch_report import for_gradients
+
     suited = list(for_gradients(advice))
     coded = [one for one in suited if one.strategy.family == "coded"][:1]
     rows = []
     for one in dict.fromkeys((suited[0], *coded)):
-        taken, takes = _live(one), one.iteration
+        taken, takes = live(one), one.iteration
         rows.append([one.name, f"{1e3 * takes:.1f}", f"{1e3 * taken:.1f}", f"{100 * (taken / takes - 1):+.1f} %"])
     return (
-        f"Advice on these stamps (the best, and the best code) beside what "
-        f"`CodedGradient` then takes with workers as slow, in the median of {STEPS} steps; DDP took "
+        f"Advice on these stamps (the best, and the best code) beside what `CodedGradient` "
+        f" then takes with workers as slow, in the median of {STEPS} steps; DDP took "
         f"{1e3 * seen.step_s:.1f} ms. Wanted: 10 % off at most, of the best.\n\n"
         + markdown_table(["strategy", "advised (ms)", "taken (ms)", "off"], rows)
     )
-
-
-def _live(outcome: Any) -> float:
-    """Return the median time of a step of `CodedGradient` under this strategy, the model's own optimiser included."""
-    model, loss, times = _model(Slowed()), nn.CrossEntropyLoss(), []
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with (
-        ec.Stream("processes", workers=RANKS, redundancy=1.0) as stream,
-        CodedGradient(
-            model, loss, _data(SAMPLES), stream=stream, batch_size=RANKS * SHARE, plan=outcome.plan()
-        ) as coded,
-    ):
-        for _ in range(STEPS + 2):
-            began = time.perf_counter()
-            optimizer.zero_grad()
-            coded.backward()
-            optimizer.step()
-            times.append(time.perf_counter() - began)
-    return float(np.median(times[2:]))
-
-
-def _scored() -> tuple[Report, Advice | None]:
-    model = DistributedDataParallel(_model(Slowed()))
-    watcher = watch(model)
-    step = _stepping(model, SHARE)
-    for _ in range(STEPS):
-        step()
-    watcher.gather()
-    return watcher.report(advice=False), watcher.advise() if dist.get_rank() == 0 else None
-
-
-def _overhead() -> tuple[dict[str, list[float]], float]:
-    """Time steps with and without a watcher, in turns; and the calls of a watcher alone."""
-    models = {
-        name: DistributedDataParallel(_model(width=512)) for name in ("plain", "again", "torch's hook", "watched")
-    }
-    models["torch's hook"].register_comm_hook(None, allreduce_hook)
-    watch(models["watched"])
-    steps = {name: _stepping(model, BATCH) for name, model in models.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(TURNS + 10):
-        names = list(steps)[turn % len(steps) :] + list(steps)[: turn % len(steps)]  # each follows each
-        for name in names:
-            began = time.perf_counter()
-            steps[name]()
-            if turn >= 10:
-                seconds[name].append(time.perf_counter() - began)
-    return seconds, _calls()
-
-
-def _calls() -> float:
-    """Return the microseconds that a step's marks take: one forward pass and two buckets whose reduce takes no time."""
-
-    class Bucket:
-        def __init__(self, last: bool) -> None:
-            self._last = last
-
-        def is_last(self) -> bool:
-            return self._last
-
-    def done(state: Any, bucket: Any) -> torch.futures.Future[Any]:
-        future: torch.futures.Future[Any] = torch.futures.Future()
-        future.set_result(None)
-        return future
-
-    model = DistributedDataParallel(nn.Linear(2, 2))
-    watcher = watch(model, hook=done)
-    buckets = Bucket(False), Bucket(True)
-
-    def steps(calls: list[Callable[[Any], Any]]) -> None:
-        for _ in range(1000):
-            for call in calls:
-                call(None)
-
-    through = [lambda _: watcher._begun(model, ()), *(lambda _, one=one: watcher.ready(one) for one in buckets)]
-    alone = [
-        lambda _: None,
-        *(lambda _, one=one: done(None, one).then(lambda future: future.value()) for one in buckets),
-    ]
-    seconds = best_of({"through": partial(steps, through), "alone": partial(steps, alone)}, 5)
-    return 1e3 * (seconds["through"] - seconds["alone"])
-
-
-def _stepping(model: nn.Module, batch: int) -> Callable[[], None]:
-    """Return a function that takes a step of a training."""
-    inputs, targets = _data(batch)
-    optimizer, loss = torch.optim.SGD(model.parameters(), lr=0.01), nn.CrossEntropyLoss()
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss(model(inputs), targets).backward()
-        optimizer.step()
-
-    return step
-
-
-def _rank(number: int, ranks: int, folder: Path, action: Callable[[], Any]) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'store'}", rank=number, world_size=ranks,
-        timeout=timedelta(seconds=LONGEST_S),
-    )  # fmt: skip
-    found = action()
-    dist.barrier()
-    (folder / str(number)).write_bytes(pickle.dumps(found))
-    dist.destroy_process_group()
-
-
-def _on_ranks(ranks: int, action: Callable[[], Any]) -> list[Any]:
-    """Return what each of several processes found."""
-    context = get_context("spawn")
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        processes = [context.Process(target=_rank, args=(number, ranks, folder, action)) for number in range(ranks)]
-        try:
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.join(LONGEST_S)
-            return [pickle.loads((folder / str(number)).read_bytes()) for number in range(ranks)]
-        finally:
-            for process in processes:
-                if process.is_alive():
-                    process.kill()
-                process.join()
-
-
-if __name__ == "__main__":
-    print(report())
