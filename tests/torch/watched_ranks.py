@@ -41,10 +41,7 @@ class Event:
     """An event of a device that takes its time from a clock."""
 
     def __init__(self, clock):
-        self.clock, self.synchronized = clock, False
-
-    def record(self):
-        self.at = self.clock.now
+        self.at, self.synchronized = clock.now, False
 
     def synchronize(self):
         self.synchronized = True

@@ -51,7 +51,7 @@ class Exchange:
             return None
         if copied is not None:
             copied.synchronize()
-        array: FloatArray = stamps.numpy().astype("float64")
+        array: FloatArray = stamps.cpu().numpy().astype("float64")
         return array
 
     def _ready(self) -> bool:

@@ -53,18 +53,18 @@ class DeviceClock:
 
     An event is read two steps later: the device has passed it by then, or has two steps of work queued, so that it
     does not run dry while the host waits.
+
+    record: returns an event that takes the time, recorded on the stream that is current.
     """
 
     lag = 2
 
-    def __init__(self, event: Callable[[], Any]) -> None:
-        self._event = event
+    def __init__(self, record: Callable[[], Any]) -> None:
+        self._record = record
 
     def mark(self) -> Any:
-        """Return an event, recorded on the current stream."""
-        event = self._event()
-        event.record()
-        return event
+        """Return an event that was recorded."""
+        return self._record()
 
     def seconds(self, start: Any, stop: Any) -> float:
         """Return how much later the device came to the second event."""
@@ -76,7 +76,9 @@ class DeviceClock:
 def clock_of(device: torch.device) -> Clock:
     """Return the clock of a rank whose model is on this device."""
     if device.type == "cuda":
-        return DeviceClock(partial(torch.cuda.Event, enable_timing=True))
+        event = partial(torch.cuda.Event, enable_timing=True)
+        # of the model's device, which need not be the current one
+        return DeviceClock(lambda: torch.cuda.current_stream(device).record_event(event()))
     return HostClock()
 
 
