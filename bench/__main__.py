@@ -27,6 +27,7 @@ from bench import (
     torch_training,
     verify_virtual,
     virtual_live,
+    watched,
 )
 from bench.results import part, parts, replace_section
 
@@ -45,6 +46,7 @@ REPORTS = {
     "Live: chains of products": products.report,
     "Live: SciPy's solvers": operators.report,
     "Live: training with torch": torch_training.report,
+    "Live: watched ranks": watched.report,
     "Data plane": data_plane.report,
     "Live: Ray and MPI": engines.report,
     "Live: several jobs at once": overlap_live.report,

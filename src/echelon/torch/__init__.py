@@ -35,7 +35,9 @@ from echelon.torch.local_sgd import LocalSGD
 from echelon.torch.seeding import seeded
 from echelon.torch.trained import Trained, Validated
 from echelon.torch.training import train
+from echelon.torch.watching import watch
 
 __all__ = [
     "CodedGradient", "Evaluated", "Evaluation", "Layers", "LocalSGD", "Trained", "Validated", "seeded", "train",
+    "watch",
 ]  # fmt: skip
