@@ -1,6 +1,6 @@
 """Tables of rounds x workers that were recorded at one or several loads, and the laws that replay them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays.recorded import Recorded
 from echelon.errors import ArgumentError
+from echelon.profile import Worker
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +18,7 @@ class RecordedTimes:
     """Seconds that each worker took in each round, recorded once per load.
 
     loads: shares of all data that every worker had, in rising order, shape (loads,); 0 is a call without data.
-    times: shape (loads, rounds, workers).
+    times: shape (loads, rounds, workers). names: of the workers; w1, w2, … by default.
 
     >>> table = RecordedTimes({0.0: [[1.0, 2.0], [1.0, 4.0]], 0.5: [[2.0, 2.0], [2.0, 6.0]]})
     >>> table.at(0.25).tolist(), table.slope
@@ -28,8 +29,9 @@ class RecordedTimes:
 
     loads: FloatArray
     times: FloatArray
+    names: tuple[str, ...]
 
-    def __init__(self, tables: Mapping[float, Any]) -> None:
+    def __init__(self, tables: Mapping[float, Any], names: Sequence[str] = ()) -> None:
         if not isinstance(tables, Mapping) or not tables:
             raise ArgumentError(f"tables: {checks.shown(tables)} is not allowed; must be tables by their load")
         by_load = {checks.number("a load", load, least=0): checks.floats("times", some) for load, some in tables.items()}
@@ -44,6 +46,10 @@ class RecordedTimes:
         for name, value in (("loads", np.array(loads)), ("times", times)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
+        said = tuple(checks.items("names", names)) or tuple(f"w{p + 1}" for p in range(self.workers))
+        if len(said) != self.workers:
+            raise ArgumentError(f"names: {len(said)} given; must be {self.workers}, one per worker, or none")
+        object.__setattr__(self, "names", said)
 
     @property
     def rounds(self) -> int:
@@ -100,3 +106,20 @@ class RecordedTimes:
         if (costs < 0).any():
             raise ArgumentError(f"slope: {slope:g} is not allowed; a round of no parts would take {costs.min():g} s")
         return [Recorded(times=column, part=slope / parts) for column in costs.T.tolist()]
+
+    def profiled(self, *, parts: int, load: float | None = None, slope: float | None = None) -> list[Worker]:
+        """Return the workers of a profile that have these laws (`laws`), to be written to a file or emulated.
+
+        Times are rounded to six digits.
+
+        >>> table = RecordedTimes({0.0: [[1.0, 2.0], [1.5, 4.0]]}, names=["a", "b"])
+        >>> [(worker.name, worker.mean) for worker in table.profiled(parts=4, slope=2.0)]
+        [('a', 1.75), ('b', 3.5)]
+        """
+        found = []
+        for name, law in zip(self.names, self.laws(parts=parts, load=load, slope=slope), strict=True):
+            times = [float(f"{time:.6g}") for time in law.times]
+            kept = Recorded(times=times, part=law.part)
+            told = {"times": times, "part": kept.part}
+            found.append(Worker(name, mean=kept.mean, std=kept.std, law="recorded", parameters=told))
+        return found
