@@ -120,12 +120,14 @@ def report() -> str:
         took = sampled(plan, one.parts)
         first = took if first is None else first
         driven = f"{in_virtual_time(one):.2f}" if name in VIRTUAL else ""
-        rows.append([name, f"{one.share:.1%}", f"{plan.slots[0].threshold}", f"{took:.2f}", driven, f"{took / first:.3f}"])
+        rows.append(
+            [name, f"{one.share:.1%}", f"{plan.slots[0].threshold}", f"{took:.2f}", driven, f"{took / first:.3f}"]
+        )
     columns = ["code", "data per worker", "rows promised to do", "seconds", "in virtual time", "of uncoded"]
     return (
-        f"{ROUNDS} rounds on {WORKERS} workers, as recorded on AWS Lambda (`examples/lambda`): each worker takes what it "
-        f"took without data in that round, and {table().slope:.3f} s times its share of the data. A round ends with the "
-        f"first rows that give the sum. The median worker's rounds add up to {median():.2f} s.\n\n"
+        f"{ROUNDS} rounds on {WORKERS} workers, as recorded on AWS Lambda (`examples/lambda`): each worker takes what "
+        f"it took without data in that round, and {table().slope:.3f} s times its share of the data. A round ends with "
+        f"the first rows that give the sum. The median worker's rounds add up to {median():.2f} s.\n\n"
         + markdown_table(columns, rows)
     )
 

@@ -44,8 +44,8 @@ def read_times(path: str | PathLike[str], family: str | None = None) -> Recorded
     """Return the tables of rounds x workers in a file, by load; an error names the file and what is allowed.
 
     NPZ: one array of rounds x workers per key ``family@load``; `family` says which, if there are several.
-    CSV: a line of names, then a line of seconds per round, one column per worker. A first column `load` may say at which
-    load a line was recorded; lines of one load follow one another in the order of rounds. Without it the load is 0.
+    CSV: a line of names, then a line of seconds per round, one column per worker. A first column `load` may say at
+    which load a line was recorded; lines of one load are in the order of rounds. Without it the load is 0.
     """
     _checked_path(path)
     if family is not None:
@@ -71,7 +71,9 @@ def _of_family(arrays: dict[str, FloatArray], family: str | None) -> dict[float,
     if family is None and len(families) == 1:
         family = families[0]
     if family not in families or not family:
-        raise ArgumentError(f"family: {family!r} is not allowed; must be one of {', '.join(families)} (keys family@load)")
+        raise ArgumentError(
+            f"family: {family!r} is not allowed; must be one of {', '.join(families)} (keys family@load)"
+        )
     return {float(load): arrays[key] for key, (name, _, load) in pairs.items() if name == family}
 
 

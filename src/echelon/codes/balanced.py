@@ -15,13 +15,13 @@ def balanced(*, rows: int, parts: int, load: int, rng: Generator) -> Code:
     """Return rows that are plain sums of about parts * load / rows parts, with every part in `load` of them.
 
     Prefer it where a sum that is nearly right is enough: what some rows lack is spread evenly over all parts, so that
-    `residual` depends on how many rows came rather than on which (pairwise balanced schemes, as in "Stochastic gradient
-    coding", Bitar, Wootters and El Rouayheb 2020). For exact sums take few parts: with as many parts as rows each row
-    tends to be needed, while with fewer the first rows that span the target are often few. Only all rows together are
-    promised to be enough.
+    `residual` depends on how many rows came rather than on which (pairwise balanced schemes, as in "Stochastic
+    gradient coding", Bitar, Wootters and El Rouayheb 2020). For exact sums take few parts: with as many parts as rows
+    each row tends to be needed, while with fewer the first rows that span the target are often few. Only all rows
+    together are promised to be enough.
 
-    Parts are placed one by one where they meet those placed before least often, among the rows that hold least, and then
-    again for a few turns.
+    Parts are placed one by one where they meet those placed before least often, among the rows that hold least, and
+    then again for a few turns.
 
     >>> code = balanced(rows=8, parts=4, load=2, rng=np.random.default_rng(1))
     >>> code.support.sum(axis=0).tolist(), code.support.sum(axis=1).tolist()

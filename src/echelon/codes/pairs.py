@@ -1,13 +1,13 @@
 """Codes whose rows are plain sums of one or two groups of parts: a graph, which says at once what is recovered.
 
-Groups of parts that are always together are vertices; a row is an edge between two of them, or a loop at one. The rows
-received fall into connected components. Along an edge {u, v} the effective weight of u and that of v are raised by the
-same amount. So in a component without a cycle of odd length (bipartite, with sides A and B) the weights on A sum to what
-those on B sum to, and any weights that do can be reached; with an odd cycle, or a loop, any at all can. Hence the sum of
-all parts comes out if and only if every component has an odd cycle, or as many groups on one side as on the other.
-Elsewhere the nearest weights are known as well: with W = sum over the component of 1 / (parts of the group), those of
-side A are too small by (|A| - |B|) / W / (parts of the group), those of side B too large by as much, and the component's
-share of the squared distance is (|A| - |B|)^2 / W.
+Groups of parts that are always together are vertices; a row is an edge between two of them, or a loop at one. The
+rows received fall into connected components. Along an edge {u, v} the effective weight of u and that of v are raised
+by the same amount. So in a component without a cycle of odd length (bipartite, with sides A and B) the weights on A
+sum to what those on B sum to, and any weights that do can be reached; with an odd cycle, or a loop, any at all can.
+Hence the sum of all parts comes out if and only if every component has an odd cycle, or as many groups on one side as
+on the other. Elsewhere the nearest weights are known as well: with W = sum over the component of 1 / (parts of the
+group), those of side A are too small by (|A| - |B|) / W / (parts of the group), those of side B too large by as much,
+and the component's share of the squared distance is (|A| - |B|)^2 / W.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class Pairs:
     vertex_of: IntArray
 
     def nearest(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return weights of some rows whose sum is as near to the sum of all parts as can be, and those of the vertices.
+        """Return weights of rows whose sum is as near to the sum of all parts as can be, and those of the vertices.
 
         In linear time: along a tree in every component from its leaves on, and once more around an odd cycle. They are
         among the nearest ones, but not the shortest.

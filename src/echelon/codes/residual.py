@@ -65,8 +65,8 @@ class Approximate:
         missed = float(np.abs(self.effective - self._code.target[0]).sum())
         return missed * float((lengths[known] / least[known]).max())
 
-    def mean_square_error(self, part_size: float) -> float:
-        """Return the root of the mean squared error where parts are as long as this, and point anywhere at random.
+    def rms_error(self, part_size: float) -> float:
+        """Return the root mean square error where parts are as long as this, and point anywhere at random.
 
         Then (alpha - 1) applied to them has a squared length of |alpha - 1|^2 times theirs, on average.
         """

@@ -16,8 +16,8 @@ from echelon.delays.base import Delay
 class Recorded(Delay):
     """One worker's column of a table of rounds x workers; all columns are replayed from the same round on.
 
-    Prefer it to `Trace` where a record says what *one round* took: rounds in which several workers are slow together,
-    workers that are slow for some rounds in a row, and neighbours that are slow at the same time then come as they came.
+    Prefer it to `Trace` where a record says what whole rounds took: rounds in which several workers are slow together,
+    workers that are slow for some rounds in a row, and neighbours that are slow at the same time come as they came.
     Workers whose records have the same number of rounds count as recorded together (`together`): every evaluator draws
     the round at which they begin once for all of them (`begin_all`), and goes on from round to round, wrapping around.
 

@@ -34,7 +34,9 @@ class RecordedTimes:
     def __init__(self, tables: Mapping[float, Any], names: Sequence[str] = ()) -> None:
         if not isinstance(tables, Mapping) or not tables:
             raise ArgumentError(f"tables: {checks.shown(tables)} is not allowed; must be tables by their load")
-        by_load = {checks.number("a load", load, least=0): checks.floats("times", some) for load, some in tables.items()}
+        by_load = {
+            checks.number("a load", load, least=0): checks.floats("times", some) for load, some in tables.items()
+        }
         shapes = {some.shape for some in by_load.values()}
         if len(shapes) > 1 or any(len(shape) != 2 or 0 in shape for shape in shapes):
             said = ", ".join(str(shape) for shape in sorted(shapes))
@@ -46,10 +48,10 @@ class RecordedTimes:
         for name, value in (("loads", np.array(loads)), ("times", times)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
-        said = tuple(checks.items("names", names)) or tuple(f"w{p + 1}" for p in range(self.workers))
-        if len(said) != self.workers:
-            raise ArgumentError(f"names: {len(said)} given; must be {self.workers}, one per worker, or none")
-        object.__setattr__(self, "names", said)
+        named = tuple(checks.items("names", names)) or tuple(f"w{p + 1}" for p in range(self.workers))
+        if len(named) != self.workers:
+            raise ArgumentError(f"names: {len(named)} given; must be {self.workers}, one per worker, or none")
+        object.__setattr__(self, "names", named)
 
     @property
     def rounds(self) -> int:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.codes import Code, tracker
 
-
 _FEW = 24  # rows: codes of no more of them are examined set by set
 
 

@@ -63,8 +63,8 @@ def rounds_together(
 ) -> FloatArray:
     """Return a worker's time per part in each of the rounds, shape (rounds,), from its tasks of known cost.
 
-    values, masses: the estimate of its law. What was cut short is drawn from those of its times that are longer than what
-    was seen; where it had nothing to do in a round, its pace is drawn from all of them.
+    values, masses: the estimate of its law. What was cut short is drawn from those of its times that are longer than
+    what was seen; where it had nothing to do in a round, its pace is drawn from all of them.
     """
     spent, parts = np.zeros(rounds), np.zeros(rounds)
     for task in seen:
@@ -125,8 +125,8 @@ def traced(record: Record, rng: Generator, *, times: int = 200, together: bool =
     its time per part, stretched to the estimate's mean, in an order drawn from `rng`, since the law replays them in
     order and bursts were not looked for.
 
-    together: every worker gets the law ``recorded`` instead, with its pace in each round of the record, so that rounds in
-        which several workers were slow stay such rounds (`rounds_together`); `times` is not used.
+    together: every worker gets the law ``recorded`` instead, with its pace in each round of the record, so that rounds
+        in which several workers were slow stay such rounds (`rounds_together`); `times` is not used.
     """
     checks.whole("times", times, least=2, most=10**5)
     checks.flag("together", together)
