@@ -63,25 +63,29 @@ def rounds_together(
 ) -> FloatArray:
     """Return a worker's time per part in each of the rounds, shape (rounds,), from its tasks of known cost.
 
-    values, masses: the estimate of its law. What was cut short is drawn from those of its times that are longer than
-    what was seen; where it had nothing to do in a round, its pace is drawn from all of them.
+    That is the time of its finished tasks over their parts. A task that was cut short counts as well if it has already
+    taken longer per part. Where no task was finished, the pace is drawn from the worker's law, given that it takes
+    longer than was seen: from `values` with probabilities in proportion to `masses`.
     """
-    spent, parts = np.zeros(rounds), np.zeros(rounds)
+    spent, parts, least = np.zeros(rounds), np.zeros(rounds), np.zeros(rounds)
     for task in seen:
         assert task.cost is not None
-        pace = task.seconds / task.cost
-        if not task.finished:
-            longer = values > pace
-            pace = _drawn(values[longer], masses[longer], rng) if longer.any() else pace
-        spent[task.round] += pace * task.cost
-        parts[task.round] += task.cost
-    for idle in np.flatnonzero(parts == 0).tolist():
-        spent[idle], parts[idle] = _drawn(values, masses, rng), 1.0
+        if task.finished:
+            spent[task.round] += task.seconds
+            parts[task.round] += task.cost
+    for task in (task for task in seen if not task.finished):
+        assert task.cost is not None
+        at, pace = task.round, task.seconds / task.cost
+        if not parts[at]:
+            least[at] = max(least[at], pace)
+        elif pace > spent[at] / parts[at]:
+            spent[at] += task.seconds
+            parts[at] += task.cost
+    for at in np.flatnonzero(parts == 0).tolist():
+        longer = values > least[at]
+        spent[at] = rng.choice(values[longer], p=masses[longer] / masses[longer].sum()) if longer.any() else least[at]
+        parts[at] = 1.0
     return spent / parts
-
-
-def _drawn(values: FloatArray, masses: FloatArray, rng: Generator) -> float:
-    return float(rng.choice(values, p=masses / masses.sum()))
 
 
 @dataclass(frozen=True, slots=True)
