@@ -12,6 +12,7 @@ from bench import (
     data_plane,
     default_virtual,
     engines,
+    lambda_codes,
     live_runs,
     local_sgd,
     message_speed,
@@ -34,6 +35,7 @@ from bench.results import part, parts, replace_section
 REPORTS = {
     "Simulation of a stream": stream_speed.report,
     "Simulation of single rounds": multi_message_speed.report,
+    "Codes on recorded workers": lambda_codes.report,
     "Planning": planning_speed.report,
     "Decoding: speed": code_speed.report,
     "Decoding: errors": code_errors.report,

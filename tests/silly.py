@@ -9,6 +9,7 @@ from echelon import blocks, codes, delays, schemes, search, stragglers, theory
 from echelon.clusters import VirtualCluster
 from echelon.codes import Decoder, SpanTracker, cyclic, mds
 from echelon.endings import Due, Fastest, Quorum
+from echelon.files import read_times
 from echelon.plan import Pool, Slot, Task
 from echelon.splits import SPLITS
 from tests.conftest import ROOT
@@ -53,6 +54,10 @@ def _law():
 
 def _laws():
     return [_law() for _ in range(3)]
+
+
+def _table():
+    return delays.RecordedTimes({0.0: [[1.0, 2.0]], 1.0: [[2.0, 3.0]]})
 
 
 def _code():
@@ -200,8 +205,12 @@ def calls():
         "CodedPlan": (schemes.CodedPlan, {"codes": [mds(parts=1, rows=2, rng=_rng())], "lanes": LANES, "chunks": None}),
         "Window": (schemes.Window, {"scheme": _chain()}),
         # codes
+        "balanced": (codes.balanced, {"rows": 6, "parts": 4, "load": 3, "rng": _rng()}),
+        "graph": (codes.graph, {"parts": 6, "load": 3, "rng": _rng()}),
+        "residual": (codes.residual, {"code": _code(), "received": [0, 2]}),
+        "residual_tracker": (codes.residual_tracker, {"code": _code()}),
         "cyclic": (codes.cyclic, {"rows": 4, "load": 2, "rng": _rng()}),
-        "codes.fractional_repetition": (codes.fractional_repetition, {"rows": 4, "load": 2}),
+        "codes.fractional_repetition": (codes.fractional_repetition, {"rows": 4, "load": 2, "apart": True}),
         "khatri_rao": (codes.khatri_rao, {"x": 2, "y": 1, "rows": 4, "rng": _rng()}),
         "codes.lagrange": (codes.lagrange, {"parts": 2, "degree": 1, "rows": 4}),
         "mds": (codes.mds, {"parts": 2, "rows": 4, "rng": _rng(), "parity": "auto"}),
@@ -235,6 +244,11 @@ def calls():
         "Gamma": (delays.Gamma, {"shape": 1.0, "scale": 1.0}),
         "GilbertElliott": (delays.GilbertElliott, {"base": _law(), "enter": 0.1, "leave": 0.5, "slowdown": 3.0}),
         "Pareto": (delays.Pareto, {"shape": 3.0, "scale": 1.0}),
+        "Recorded": (delays.Recorded, {"times": [1.0, 2.0], "part": 0.5}),
+        "RecordedTimes": (delays.RecordedTimes, {"tables": {0.0: [[1.0, 2.0]]}, "names": ["a", "b"]}),
+        "RecordedTimes.laws": (_table().laws, {"parts": 4, "load": 0.5, "slope": 1.0}),
+        "RecordedTimes.profiled": (_table().profiled, {"parts": 4, "load": 0.5, "slope": 1.0}),
+        "read_times": (read_times, {"path": ROOT / "examples" / "lambda" / "lambda.npz", "family": "cnn"}),
         "RoundPace": (delays.RoundPace, {"base": _law()}),
         "ShiftedExponential": (delays.ShiftedExponential, {"shift": 0.1, "rate": 1.0}),
         "Straggler": (delays.Straggler, {"base": _law(), "probability": 0.1, "slowdown": 3.0}),

@@ -1,5 +1,6 @@
-"""Profiles on disk, and files that are there whole or not at all."""
+"""Profiles and recorded tables on disk, and files that are there whole or not at all."""
 
+import csv
 import os
 import secrets
 import stat
@@ -8,9 +9,14 @@ from contextlib import contextmanager
 from errno import ENOENT
 from os import PathLike, strerror
 from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
 
 from echelon import checks, profile_toml
-from echelon.errors import ProfileError
+from echelon.arrays import FloatArray
+from echelon.delays import RecordedTimes
+from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Profile
 
 
@@ -32,6 +38,56 @@ def write_profile(profile: Profile, path: str | PathLike[str]) -> None:
     _checked_path(path)
     with whole(path) as beside:
         beside.write_text(profile_toml.write(profile), encoding="utf-8")
+
+
+def read_times(path: str | PathLike[str], family: str | None = None) -> RecordedTimes:
+    """Return the tables of rounds x workers in a file, by load; an error names the file and what is allowed.
+
+    NPZ: one array of rounds x workers per key ``family@load``; `family` says which, if there are several.
+    CSV: a line of names, then a line of seconds per round, one column per worker. A first column `load` may say at
+    which load a line was recorded; lines of one load are in the order of rounds. Without it the load is 0.
+    """
+    _checked_path(path)
+    if family is not None:
+        checks.instance("family", family, str)
+    try:
+        if Path(path).suffix.lower() == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return RecordedTimes(_of_family({key: arrays[key] for key in arrays.files}, family))
+        if family is not None:
+            raise ArgumentError("family: must be left out; a CSV file holds one")
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            return _table(list(csv.reader(file)))
+    except OSError as error:
+        raise ProfileError(f"{path}: can't be read: {error.strerror or error}") from None
+    except (ArgumentError, ValueError, BadZipFile, csv.Error) as error:
+        raise ProfileError(f"{path}: {error}") from None
+
+
+def _of_family(arrays: dict[str, FloatArray], family: str | None) -> dict[float, FloatArray]:
+    """Return the arrays of a family by load."""
+    pairs = {key: key.rpartition("@") for key in arrays}
+    families = sorted({name for name, _, _ in pairs.values()})
+    if family is None and len(families) == 1:
+        family = families[0]
+    if family not in families or not family:
+        raise ArgumentError(
+            f"family: {family!r} is not allowed; must be one of {', '.join(families)} (keys family@load)"
+        )
+    return {float(load): arrays[key] for key, (name, _, load) in pairs.items() if name == family}
+
+
+def _table(lines: list[list[str]]) -> RecordedTimes:
+    """Return what the lines of a CSV file say."""
+    names, *rows = [line for line in lines if line]
+    loaded = names[:1] == ["load"]
+    tables: dict[float, list[list[float]]] = {}
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(names):
+            raise ArgumentError(f"line {number}: {len(row)} values; must be {len(names)}, as in the first line")
+        values = [float(value) for value in row]
+        tables.setdefault(values[0] if loaded else 0.0, []).append(values[1:] if loaded else values)
+    return RecordedTimes(tables, names[loaded:])
 
 
 def _checked_path(path: object) -> None:

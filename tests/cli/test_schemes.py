@@ -140,7 +140,7 @@ def test_schemes_lists_every_entry_of_every_registry_with_arguments_and_one_line
         (["--scheme", "pull:code=mds"], "its code must be given by --code"),
         (["--scheme", "gradient_coding:load=2", "--code", "mds"], "code: 'mds' is not allowed; gradient_coding has"),
         (["--code", "fractional_repetition"], "load: 6 is not allowed; must divide the number of rows, 55"),
-        (["--code", "round"], "code: 'round' is not allowed; must be one of cyclic"),
+        (["--code", "round"], "code: 'round' is not allowed; must be one of balanced, cyclic"),
         (["--code", "cyclic", "--split", "best"], "split: 'best' is not allowed; must be one of theorem2, uniform"),
         (["--scheme", "multi_message:workers=4,load=2,order=1"], "4 lanes are not allowed; must be 5, one per worker"),
         (["--law", "straggler:chance=0.2"], "law: 'chance' is not allowed; straggler takes probability, slowdown"),

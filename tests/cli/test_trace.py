@@ -39,6 +39,17 @@ def test_the_profile_can_be_planned_with_and_simulated(run, record, tmp_path):
     assert 3 < simulated["iteration_mean"] < 15
 
 
+def test_a_profile_of_rounds_that_stay_together_can_be_simulated(run, record, tmp_path):
+    file = tmp_path / "cluster.toml"
+    code, _, err = run("trace", record, "--out", file, "--together")
+    assert (code, err) == (0, "")
+    profile = ec.read_profile(file)
+    assert [worker.law for worker in profile.workers] == ["recorded", "recorded"]
+    assert [len(worker.parameters["times"]) for worker in profile.workers] == [200, 200]
+    simulated = json.loads(run("simulate", file, "--seeds", 2, "--jobs", 20, "--json")[1])
+    assert 3 < simulated["iteration_mean"] < 20
+
+
 def test_json_says_what_the_profile_rests_on(run, record, tmp_path):
     file = tmp_path / "cluster.toml"
     code, out, err = run("trace", record, "--out", file, "--times", 50, "--json")

@@ -5,8 +5,10 @@ import numpy as np
 from echelon.codes import (
     CODES,
     Decoder,
+    balanced,
     cyclic,
     fractional_repetition,
+    graph,
     khatri_rao,
     lagrange,
     mds,
@@ -27,10 +29,20 @@ def rng():
 
 
 SMALL = {
+    "balanced": [
+        lambda: balanced(rows=8, parts=4, load=4, rng=rng()),
+        lambda: balanced(rows=7, parts=5, load=3, rng=rng()),
+    ],
     "cyclic": [lambda: cyclic(rows=6, load=3, rng=rng()), lambda: cyclic(rows=5, load=5, rng=rng())],
     "fractional_repetition": [
         lambda: fractional_repetition(rows=6, load=3),
         lambda: fractional_repetition(rows=4, load=1),
+        lambda: fractional_repetition(rows=6, load=2, apart=True),
+    ],
+    "graph": [
+        lambda: graph(parts=6, load=3, rng=rng()),
+        lambda: graph(parts=7, load=2, rng=rng()),
+        lambda: graph(parts=4, load=3, rng=rng()),
     ],
     "khatri_rao": [lambda: khatri_rao(x=2, y=2, rows=6, rng=rng())],
     "lagrange": [lambda: lagrange(parts=3, degree=2, rows=7), lambda: lagrange(parts=4, degree=1, rows=6)],
@@ -58,8 +70,10 @@ SMALL = {
     "uncoded": [lambda: uncoded(parts=4)],
 }
 LARGE = {
+    "balanced": lambda: balanced(rows=40, parts=16, load=5, rng=rng()),
     "cyclic": lambda: cyclic(rows=30, load=5, rng=rng()),
     "fractional_repetition": lambda: fractional_repetition(rows=40, load=10),
+    "graph": lambda: graph(parts=20, load=6, rng=rng()),
     "khatri_rao": lambda: khatri_rao(x=4, y=5, rows=28, rng=rng()),
     "lagrange": lambda: lagrange(parts=8, degree=2, rows=20),
     "polynomial": lambda: polynomial(x=4, y=6, rows=30, rng=rng()),

@@ -3,14 +3,20 @@
 import numpy as np
 import pytest
 
-from echelon.codes import CountTracker, SpanTracker, fractional_repetition, mds, tracker
+from echelon.codes import Code, CountTracker, PairTracker, SpanTracker, fractional_repetition, mds, tracker
+
+
+def halved(code):
+    """Return the code with rows of half the size, so that they are plain sums no more."""
+    return Code(matrix=code.matrix / 2, target=code.target, threshold=code.threshold, counting=False)
 
 
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
         (mds(parts=3, rows=5, rng=np.random.default_rng(1)), CountTracker),
-        (fractional_repetition(rows=6, load=2), SpanTracker),
+        (fractional_repetition(rows=6, load=2), PairTracker),
+        (halved(fractional_repetition(rows=6, load=2)), SpanTracker),
     ],
 )
 def test_a_copy_knows_what_came_before_it_and_goes_its_own_way(code, kind):

@@ -16,7 +16,7 @@ MEAN, STD = 2.0, 1.9
 # a spread at which a family with a heavy tail still has a fourth moment
 LIGHT = {"pareto": 0.5}
 # what a family can't do without
-NEEDED = {"trace": {"times": [0.5, 1.0, 1.5, 3.0]}}
+NEEDED = {"trace": {"times": [0.5, 1.0, 1.5, 3.0]}, "recorded": {"times": [0.5, 1.0, 1.5, 3.0]}}
 
 
 @pytest.fixture(params=sorted(DELAYS), name="law")

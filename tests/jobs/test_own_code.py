@@ -142,7 +142,7 @@ def test_a_journal_goes_on_with_one_s_own_code(tmp_path):
     ("code", "said"),
     [
         (3, "code: 3 is not allowed; must be a Code, a name such as"),
-        ("round", "code: 'round' is not allowed; must be one of cyclic"),
+        ("round", "code: 'round' is not allowed; must be one of balanced, cyclic"),
         ("cyclic:lod=3", "code: 'lod' is not allowed; cyclic takes rows, load, rng"),
         ("cyclic:load=two", "code: load=two is not allowed; must be a whole number"),
         ("fractional_repetition:load=5", "load: 5 is not allowed; must divide the number of rows, 12"),

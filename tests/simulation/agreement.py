@@ -11,7 +11,7 @@ import pytest
 
 from echelon.can import PLAIN, Rules
 from echelon.clusters import VirtualCluster, shipping
-from echelon.delays import Delay
+from echelon.delays import Delay, sample_all
 from echelon.errors import ArgumentError, NoClosedForm
 from echelon.jobs import HollowJob
 from echelon.jobs.hollow import HollowWork
@@ -72,7 +72,8 @@ class Case:
     def drawn(self, laws, seed=1):
         """Return times of parts, shape (workers, rounds, parts); the same for all parts of a round with one pace."""
         rng = np.random.default_rng(seed)
-        return np.stack([law.advance(law.begin(1, rng), (1, 4 * ROUNDS, self.parts), rng)[0][0] for law in laws])
+        size = (1, 4 * ROUNDS, self.parts)
+        return np.stack([times[0] for times in sample_all(laws, size, [rng] * len(laws))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from echelon.can import Rules
-from echelon.codes import LagrangeCode, mds, uncoded
-from echelon.delays import Deterministic, Exponential, Gamma, GilbertElliott, RoundPace, ShiftedExponential, Trace
+from echelon.codes import LagrangeCode, graph, mds, uncoded
+from echelon.delays import (
+    Deterministic,
+    Exponential,
+    Gamma,
+    GilbertElliott,
+    Recorded,
+    RoundPace,
+    ShiftedExponential,
+    Trace,
+)
 from echelon.delays import base as delays_base
 from echelon.endings import ENDINGS, Due, Fastest, Quorum
 from echelon.plan import Plan, Pool, Slot, Task
@@ -30,6 +39,7 @@ LAWS = {
     "one pace": lambda p: RoundPace(base=ShiftedExponential(shift=0.1, rate=1.0 / (1 + p))),
     "bursts": lambda p: GilbertElliott(base=Gamma(shape=2.0, scale=0.4), enter=0.3, leave=0.4, slowdown=5.0),
     "a record": lambda p: Trace(times=np.random.default_rng(p).uniform(0.2, 2.0, 31)),
+    "recorded together": lambda p: Recorded(times=np.random.default_rng(p).uniform(0.2, 2.0, 7), part=0.2),
     "constant": lambda p: Deterministic(time=0.3 + 0.17 * p),
 }
 
@@ -106,6 +116,8 @@ CASES = {
     "a pool of long tasks": Case(LONG_POOL),
     "a pool of two slots": Case(TWO_SLOT_POOL),
     "uncoded": Case(coded_rows(uncoded(parts=6), [2, 3, 1])),
+    "a graph": Case(coded_rows(graph(parts=6, load=3, rng=np.random.default_rng(1)), [3, 2, 4])),
+    "a large graph": Case(coded_rows(graph(parts=10, load=6, rng=np.random.default_rng(1)), [2] * 15)),
 }
 CASES |= {f"{name}, lent": replace(CASES[name], rules=Rules(lend=True)) for name in ("multi_message", "an ending")}
 CASES |= {

@@ -93,7 +93,7 @@ def test_recorded_arrivals_are_repeated_in_order_from_a_random_place(arrivals):
 @pytest.mark.parametrize("law", sorted(ec.delays.DELAYS))
 def test_every_registered_law_can_be_simulated(law):
     plan, profile = small()
-    needed = {"times": [0.4, 1.0, 2.0]} if law == "trace" else {}
+    needed = {"times": [0.4, 1.0, 2.0]} if law in ("trace", "recorded") else {}
     laws = [ec.delays.fit(law, mean, 0.95 * mean, **needed) for mean in profile.speeds.mean]
     seen = ec.simulate_jobs(plan, profile, jobs=20, seeds=4, laws=laws)
     assert np.isfinite(seen.delays).all()

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from echelon.codes import balanced, graph
 from echelon.delays import Deterministic, RoundPace, ShiftedExponential
 from echelon.plan import Plan
 from echelon.prediction import predict_rounds
-from echelon.schemes import multi_message
+from echelon.schemes import coded_rows, multi_message
 from echelon.simulation import simulate_rounds
+from echelon.simulation.spans import FirstSpan
 
 EXAMPLE1 = multi_message(workers=6, load=3, orders=[3, 2])
 
@@ -56,3 +58,31 @@ def test_where_fewer_rows_may_do_the_prediction_is_sampled_and_below_the_countin
     assert seen.method == "sampled"
     assert abs(seen.mean - by_span.mean) < 4 * (seen.error / 2.576 + by_span.error)
     assert seen.mean + seen.error < by_count.mean - 3 * by_count.error
+
+
+@pytest.mark.parametrize("rows", [24, 26])
+def test_codes_of_few_and_of_many_rows_are_recovered_by_the_first_rows_that_span(rows):
+    """Set by set or row by row, against ranks; some rows never come."""
+    code = balanced(rows=rows, parts=8, load=5, rng=np.random.default_rng(1))
+    draw = np.random.default_rng(2)
+    earliest = draw.uniform(1.0, 2.0, (rows, 25))
+    earliest[draw.random(earliest.shape) < 0.3] = np.inf
+    earliest[:, -1] = np.inf
+    found = FirstSpan(code).times(earliest)
+    for arrived, seen in zip(earliest.T, found, strict=True):
+        order = [row for row in np.argsort(arrived).tolist() if arrived[row] < np.inf]
+        expected = np.inf
+        for count in range(1, len(order) + 1):
+            held = code.matrix[order[:count]]
+            if np.linalg.matrix_rank(np.vstack([held, code.target])) == np.linalg.matrix_rank(held):
+                expected = arrived[order[count - 1]]
+                break
+        assert seen == expected
+
+
+def test_slots_of_graphs_do_not_count_even_where_the_rank_is_the_threshold():
+    """K4: any four of six edges, but two that are apart are enough, too."""
+    code = graph(parts=4, load=3, rng=np.random.default_rng(1))
+    assert (code.threshold, np.linalg.matrix_rank(code.matrix)) == (4, 4)
+    slot = coded_rows(code, [3, 3]).slots[0]
+    assert (slot.counting, slot.alone, slot.threshold) == (False, (), 4)

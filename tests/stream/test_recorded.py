@@ -10,10 +10,12 @@ import pytest
 from scipy import stats
 
 import echelon as ec
+from echelon.delays import task_laws
 from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
 from echelon.plan import Plan, Slot, Task
 from echelon.seeds import place_generator
+from echelon.simulation import RoundSampler
 from echelon.stream import Record, read_record
 from echelon.stream.observer import Arrival, RoundSeen
 from echelon.stream.record import RecordedRound, Recorder
@@ -289,6 +291,44 @@ def test_what_was_never_seen_to_end_is_put_at_the_largest_time_and_said(tmp_path
 
 
 # profiles
+
+
+def paced(mean: float):
+    """Return a law of one pace per round."""
+    return lambda draw, size: np.full(size, draw.exponential(mean))
+
+
+def test_rounds_stay_together_where_that_is_asked_for(tmp_path):
+    """Nothing is cut short: the table is that of the paces, round by round."""
+    record = purged_run(tmp_path / "run.jsonl", [paced(1.0), paced(2.0)], [[1.0] * 3, [1.0] * 2], 5, rounds=50)
+    draw = rng()
+    truth = np.array([[law(draw, 1)[0] for law in (paced(1.0), paced(2.0))] for _ in range(50)])
+    found = traced(record, rng(), together=True).profile
+    assert [worker.law for worker in found.workers] == ["recorded", "recorded"]
+    table = np.array([worker.parameters["times"] for worker in found.workers]).T
+    np.testing.assert_allclose(table, truth, rtol=1e-4)
+    for worker, column in zip(found.workers, table.T, strict=True):
+        assert (worker.mean, worker.std) == pytest.approx((column.mean(), column.std()))
+    took = [seen.end - seen.start - 0.03 for seen in record.rounds]
+    sampler = RoundSampler(ec.schemes.any_k([3, 2], 5), task_laws(found), np.full(2, 0.05))
+    again = sampler.draw([np.zeros(1, dtype=int)] * 2, 1, 50, rng())[0].times[0]
+    np.testing.assert_allclose(again, took, rtol=1e-4, atol=1e-5)  # arrivals are recorded in microseconds
+
+
+def test_what_was_cut_short_is_drawn_from_what_takes_longer(tmp_path):
+    record = purged_run(tmp_path / "run.jsonl", [paced(1.0), paced(2.0)], [[1.0] * 4, [1.0] * 3], 4, rounds=200)
+    found = traced(record, rng(), together=True).profile
+    table = np.array([worker.parameters["times"] for worker in found.workers]).T
+    finished, least = np.zeros((200, 2)), np.zeros((200, 2))
+    for task in tasks_seen(record):
+        kept = finished if task.finished else least
+        kept[task.round, task.place] = max(kept[task.round, task.place], task.seconds / task.cost)
+    known = finished > 0
+    assert 10 < (~known).sum() < 200
+    np.testing.assert_allclose(table[known], finished[known], rtol=1e-3, atol=1e-4)
+    assert (table[~known] >= least[~known] * (1 - 1e-5)).all()
+    one, same, other = (traced(record, rng(seed), together=True).profile for seed in (1, 1, 2))
+    assert one == same != other
 
 
 def test_the_times_are_shuffled_by_the_generator_alone_and_keep_the_mean(tmp_path):

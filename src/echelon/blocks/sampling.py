@@ -8,7 +8,7 @@ from numpy.random import Generator
 from echelon.arrays import FloatArray
 from echelon.blocks.partition import Partition, work_until
 from echelon.blocks.runtime import expected_runtime
-from echelon.delays import Delay, per_worker
+from echelon.delays import Delay, per_worker, sample_all
 from echelon.errors import NoClosedForm
 
 EXACT_WORKERS = 200  # beyond, a sampled mean is quicker than an exact one
@@ -25,7 +25,7 @@ def sorted_times(laws: Delay | Sequence[Delay], workers: int, draws: int, rng: G
         times = laws.sample((draws, workers, 1, 1), rng)[..., 0, 0]
     else:
         listed = per_worker(laws, workers, "law")
-        times = np.column_stack([law.sample((draws, 1, 1), rng)[:, 0, 0] for law in listed])
+        times = np.column_stack([seen[:, 0, 0] for seen in sample_all(listed, (draws, 1, 1), [rng] * workers)])
     return np.sort(times, axis=1)
 
 

@@ -25,6 +25,13 @@ def trace(
         typer.Option("--out", help="Profile to write, in TOML; an existing one is replaced.", show_default=False),
     ],
     times: Annotated[int, typer.Option(help="Times in each worker's law.")] = 200,
+    together: Annotated[
+        bool,
+        typer.Option(
+            "--together",
+            help="Keep rounds as they were: one pace per worker and round, replayed jointly by the law 'recorded'.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the order of these times.")] = 1,
     json: AsJson = False,
 ) -> None:
@@ -33,7 +40,7 @@ def trace(
     rng = generators(seed)[1]
     record = read_record(run)
     try:
-        found = traced(record, rng, times=times)
+        found = traced(record, rng, times=times, together=together)
     except ArgumentError as error:
         raise ArgumentError(f"{run}: {error}") from None
     write_profile(found.profile, file)

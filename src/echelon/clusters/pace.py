@@ -7,7 +7,7 @@ from typing import Any
 from numpy.random import Generator
 
 from echelon import checks
-from echelon.delays import Delay, Trace, task_laws
+from echelon.delays import Delay, Trace, begin_all, task_laws
 from echelon.delays.base import parts_of
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
@@ -24,6 +24,8 @@ class Pace:
     A task of several parts takes the sum of their times. One that is given out later is due no earlier than the link
     and its own time after that.
 
+    memory: what the law remembers before the first round; by default it begins on its own, beside no other worker.
+
     >>> from echelon.delays import Deterministic
     >>> from echelon.seeds import place_generator
     >>> pace = Pace(Deterministic(time=2.0), 0.5, place_generator(1, 0))
@@ -35,7 +37,8 @@ class Pace:
     law: Delay
     link: float
     rng: Generator
-    _memory: Any = None
+    memory: Any = None
+    _before: Any = None
     _times: Any = None
     _at: int = 0
     _base: float = 0.0  # start of its work without a pause, link included
@@ -50,18 +53,28 @@ class Pace:
         used of it is drawn.
         """
         replayed = isinstance(self.law, Trace)
-        if self._memory is None:
-            self._memory = self.law.begin(1, self.rng)
+        if self.memory is None:
+            self.memory = self.law.begin(1, self.rng)
         missed, self._round = round - self._round - 1, round
         while missed > 0 and not replayed:
-            _, self._memory = self.law.advance(self._memory, (1, min(missed, MISSED), DRAWN), self.rng)
+            _, self.memory = self.law.advance(self.memory, (1, min(missed, MISSED), DRAWN), self.rng)
             missed -= MISSED
         self._base, self._spent, self._at = start + self.link, 0.0, 0
         self._draw(parts if replayed else DRAWN * -(-parts // DRAWN))
 
     def _draw(self, parts: int) -> None:
-        drawn, self._memory = self.law.advance(self._memory, (1, 1, parts), self.rng)
+        self._before = self.memory
+        drawn, self.memory = self.law.advance(self.memory, (1, 1, parts), self.rng)
         self._times = drawn[0, 0]
+
+    def _draw_more(self) -> None:
+        """Draw another part of the same round, for a lane that grew since it began."""
+        if self.law.together is None:
+            self._draw(1)
+            self._at = 0
+        else:  # the round goes on as it was recorded
+            drawn, _ = self.law.advance(self._before, (1, 1, 2 * len(self._times)), self.rng)
+            self._times = drawn[0, 0]
 
     def cut(self, now: float) -> None:
         """Give up the current task: the next one begins now."""
@@ -84,10 +97,11 @@ class Pace:
 
     def _next(self) -> float:
         """Return the time of the next part."""
-        if self._at >= len(self._times):  # the lane grew since it began
-            if not self.law.one_pace:
-                self._draw(1)
-            self._at = 0
+        if self._at >= len(self._times):
+            if self.law.one_pace:
+                self._at = 0
+            else:
+                self._draw_more()
         self._at += 1
         return float(self._times[self._at - 1])
 
@@ -106,6 +120,6 @@ def paces(workers: int | None, emulate: Profile | None, seed: int) -> list[Pace 
     laws, links = task_laws(emulate), emulate.speeds.link.tolist()
     if workers not in (None, len(laws)):
         raise ArgumentError(f"workers: {workers} is not allowed; must be {len(laws)}, the number of emulated workers")
-    return [
-        Pace(law, link, place_generator(seed, place)) for place, (law, link) in enumerate(zip(laws, links, strict=True))
-    ]
+    rngs = [place_generator(seed, place) for place in range(len(laws))]
+    memories = begin_all(laws, 1, rngs)
+    return [Pace(*one) for one in zip(laws, links, rngs, memories, strict=True)]

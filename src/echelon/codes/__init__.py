@@ -6,6 +6,7 @@ from importlib import import_module
 from numpy.random import Generator
 
 from echelon import checks
+from echelon.codes.balanced import balanced
 from echelon.codes.base import Code
 from echelon.codes.checking import Checker, Checks, rounding
 from echelon.codes.combine import combine
@@ -13,14 +14,17 @@ from echelon.codes.cyclic import cyclic
 from echelon.codes.decoder import Decoded, Decoder, Weights
 from echelon.codes.error_estimate import NO_ERROR, ErrorEstimate, relative
 from echelon.codes.fractional_repetition import fractional_repetition
+from echelon.codes.graph import graph
 from echelon.codes.khatri_rao import khatri_rao
 from echelon.codes.lagrange import LagrangeCode, lagrange
 from echelon.codes.mds import mds
+from echelon.codes.pair_tracker import PairTracker
 from echelon.codes.polynomial import polynomial
 from echelon.codes.products import ProductCode
 from echelon.codes.reed_solomon import reed_solomon, threshold_of
+from echelon.codes.residual import Approximate, residual
 from echelon.codes.subspace import subspace
-from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, tracker
+from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, residual_tracker, tracker
 from echelon.codes.uncoded import uncoded
 from echelon.codes.verify import Verdict, verify
 from echelon.spec import Spec
@@ -34,8 +38,10 @@ def _family(path: str) -> Callable[..., Code]:
 
 
 CODES: dict[str, Callable[..., Code]] = {
+    "balanced": _family("balanced.balanced"),
     "cyclic": _family("cyclic.cyclic"),
     "fractional_repetition": _family("fractional_repetition.fractional_repetition"),
+    "graph": _family("graph.graph"),
     "khatri_rao": _family("khatri_rao.khatri_rao"),
     "lagrange": _family("lagrange.lagrange"),
     "mds": _family("mds.mds"),
@@ -47,10 +53,11 @@ CODES: dict[str, Callable[..., Code]] = {
 globals().update(CODES)  # here a name is the function, not its file
 
 __all__ = [
-    "CODES", "NO_ERROR", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate",
-    "LagrangeCode", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic",
-    "fractional_repetition", "khatri_rao", "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative",
-    "rounding", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+    "CODES", "NO_ERROR", "Approximate", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder",
+    "ErrorEstimate", "LagrangeCode", "PairTracker", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights",
+    "balanced", "combine", "cyclic", "fractional_repetition", "graph", "khatri_rao", "lagrange", "mds", "named_code",
+    "polynomial", "reed_solomon", "relative", "residual", "residual_tracker", "rounding", "subspace", "threshold_of",
+    "tracker", "uncoded", "verify",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import BoolArray, NumberArray
 from echelon.codes.combine import apply_rows
+from echelon.codes.pairs import Pairs, pairs_of
 from echelon.errors import ArgumentError
 
 
@@ -95,6 +96,11 @@ class Code:
         """Whether the rows are the parts themselves, in their order, and no others."""
         one_each = self.rows == self.parts == np.count_nonzero(self.support)
         return one_each and bool((self.matrix.diagonal() == 1).all())
+
+    @cached_property
+    def pairs(self) -> Pairs | None:
+        """The graph of the code, where rows are plain sums of at most two groups of parts; otherwise None."""
+        return pairs_of(self.matrix, self.target)
 
     @cached_property
     def mean_costs(self) -> tuple[float, float]:

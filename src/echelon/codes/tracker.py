@@ -7,6 +7,8 @@ import numpy as np
 
 from echelon import checks
 from echelon.codes.base import Code
+from echelon.codes.pair_tracker import PairTracker
+from echelon.codes.seen import Seen
 
 
 class Tracker(Protocol):
@@ -23,25 +25,7 @@ class Tracker(Protocol):
         """Return an independent copy that has taken in the same rows."""
 
 
-class _Seen:
-    """The rows that were taken in."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, None] = {}
-
-    @property
-    def received(self) -> list[int]:
-        """The distinct rows taken in, in order of arrival."""
-        return list(self._seen)
-
-    def copy(self) -> Self:
-        """Return an independent copy that has taken in the same rows."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _seen=self._seen.copy())
-        return made
-
-
-class CountTracker(_Seen):
+class CountTracker(Seen):
     """Counts distinct rows, for codes where any `threshold` rows are enough, and fewer never are.
 
     Rows that are `alone` enough are the exception.
@@ -66,7 +50,7 @@ class CountTracker(_Seen):
         return self._enough
 
 
-class SpanTracker(_Seen):
+class SpanTracker(Seen):
     """Keeps an orthonormal basis of the rows received, and the rest of the target outside its span.
 
     A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, within `tolerance`.
@@ -101,9 +85,25 @@ class SpanTracker(_Seen):
             self._enough = bool((left <= self._tolerance * self._scale).all())
         return self._enough
 
+    @property
+    def residual(self) -> float:
+        """Distance of the target from the span of the rows (root of the sum over all wanted); 0 if they are enough."""
+        return 0.0 if self._enough else float(np.linalg.norm(self._outside))
+
+
+def residual_tracker(code: Code) -> PairTracker | SpanTracker:
+    """Return the cheapest tracker that also knows how far its rows are from the target: its `residual`.
+
+    >>> from echelon.codes import cyclic
+    >>> rows = residual_tracker(cyclic(rows=3, load=2, rng=np.random.default_rng(1)))
+    >>> [(rows.add(row), rows.residual > 0) for row in (2, 0)]
+    [(False, True), (True, False)]
+    """
+    return SpanTracker(code) if checks.instance("code", code, Code).pairs is None else PairTracker(code)
+
 
 def tracker(code: Code) -> Tracker:
     """Return the cheapest tracker that is right for a code."""
     if checks.instance("code", code, Code).counting:
         return CountTracker(rows=code.rows, threshold=code.threshold)
-    return SpanTracker(code)
+    return residual_tracker(code)

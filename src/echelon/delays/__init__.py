@@ -13,9 +13,12 @@ from echelon.delays.fritchman import Fritchman
 from echelon.delays.gamma import Gamma
 from echelon.delays.gilbert_elliott import GilbertElliott
 from echelon.delays.pareto import Pareto
+from echelon.delays.recorded import Recorded
+from echelon.delays.recorded_times import RecordedTimes
 from echelon.delays.round_pace import RoundPace
 from echelon.delays.shifted_exponential import ShiftedExponential
 from echelon.delays.straggler import Straggler
+from echelon.delays.together import begin_all, sample_all
 from echelon.delays.trace import Trace
 from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Arrivals, Profile
@@ -35,6 +38,7 @@ DELAYS: dict[str, type[Delay]] = {
     "gamma": _law("gamma.Gamma"),
     "gilbert_elliott": _law("gilbert_elliott.GilbertElliott"),
     "pareto": _law("pareto.Pareto"),
+    "recorded": _law("recorded.Recorded"),
     "round_pace": _law("round_pace.RoundPace"),
     "shifted_exponential": _law("shifted_exponential.ShiftedExponential"),
     "straggler": _law("straggler.Straggler"),
@@ -43,7 +47,8 @@ DELAYS: dict[str, type[Delay]] = {
 
 __all__ = [
     "DELAYS", "Delay", "Deterministic", "Exponential", "Fritchman", "Gamma", "GilbertElliott", "Pareto",
-    "RoundPace", "ShiftedExponential", "Straggler", "Trace", "arrival_law", "fit", "task_laws",
+    "Recorded", "RecordedTimes", "RoundPace", "ShiftedExponential", "Straggler", "Trace", "arrival_law", "begin_all",
+    "fit", "sample_all", "task_laws",
 ]  # fmt: skip
 
 

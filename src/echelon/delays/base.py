@@ -1,6 +1,7 @@
 """What a law of task times must say; a new law is one subclass in one file and one line in the registry."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from math import ceil
 from typing import Any
 
@@ -62,6 +63,11 @@ class Delay(ABC):
         """Whether all tasks of a round take the same time, so that one draw gives them all."""
         return False
 
+    @property
+    def together(self) -> Hashable:
+        """What workers have in common that were recorded together: equal values begin in one state (`begin_all`)."""
+        return None
+
     def sums(self, counts: range, times: FloatArray) -> FloatArray:
         """Return P(T_1 + … + T_k <= t), shape (times, counts), for consecutive counts k >= 0.
 
@@ -78,7 +84,10 @@ class Delay(ABC):
         return np.empty(0)
 
     def begin(self, seeds: int, rng: Generator) -> Any:
-        """Return what `advance` must remember about `seeds` independent workers before their first round."""
+        """Return what `advance` must remember about `seeds` independent runs of one worker before their first round.
+
+        For several workers, see `begin_all`.
+        """
         return None
 
     def advance(self, state: Any, size: tuple[int, int, int], rng: Generator) -> tuple[FloatArray, Any]:

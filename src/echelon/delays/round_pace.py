@@ -1,5 +1,6 @@
 """One pace per round: a worker that is slow in a round is slow for all of its tasks, as in model (5) of mmc."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -47,6 +48,11 @@ class RoundPace(Delay):
     def independent_rounds(self) -> bool:
         """Paces of different rounds are as independent as the base's draws."""
         return self.base.independent_rounds
+
+    @property
+    def together(self) -> Hashable:
+        """Paces that were recorded together stay together."""
+        return None if self.base.together is None else ("pace", self.base.together)
 
     one_pace = True  # that is the point of it
 

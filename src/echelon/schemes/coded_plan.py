@@ -65,7 +65,8 @@ def _slot(code: Code) -> Slot:
     if code.counting:
         return Slot(rows=code.rows, threshold=code.threshold)
     sums = (code.matrix == code.target).all(axis=1) if len(code.target) == 1 else np.zeros(code.rows, dtype=bool)
-    counting = np.linalg.matrix_rank(code.matrix[~sums]) == code.threshold if not sums.all() else True
+    # beside rows that are enough alone the others may count; without such rows the code has said that they don't
+    counting = sums.all() or (sums.any() and np.linalg.matrix_rank(code.matrix[~sums]) == code.threshold)
     alone = tuple(np.flatnonzero(sums).tolist())
     return Slot(rows=code.rows, threshold=code.threshold, alone=alone, counting=bool(counting))
 

@@ -1,6 +1,6 @@
 """Strategies for chains of matrix products: the best scheme of each kind, all on the same draws."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -116,6 +116,11 @@ class _Later(Delay):
     def one_pace(self) -> bool:
         """As before."""
         return self.base.one_pace
+
+    @property
+    def together(self) -> Hashable:
+        """As before."""
+        return self.base.together
 
     def sample(self, size: tuple[int, ...], rng: Generator) -> FloatArray:
         """Return times with what comes on top."""

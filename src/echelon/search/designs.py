@@ -13,7 +13,7 @@ import numpy as np
 from echelon.arrays import IntArray
 from echelon.blocks import equalised, rounded
 from echelon.codes import Code, uncoded
-from echelon.delays import Delay
+from echelon.delays import Delay, sample_all
 from echelon.plan import Plan, Task
 from echelon.profile import Profile
 from echelon.schemes import BlockPlan, CodedPlan, block_coordinate, fractional_repetition, multi_message
@@ -72,9 +72,8 @@ def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterato
     if workers < 2 or parts < workers or coordinates < 1:
         return
     chunk = -(-parts // workers)
-    times = np.column_stack(
-        [law.sample((DRAWS, 1, chunk), place_generator(1, place)).mean(axis=(1, 2)) for place, law in enumerate(laws)]
-    )
+    rngs = [place_generator(1, place) for place in range(workers)]
+    times = np.column_stack([seen.mean(axis=(1, 2)) for seen in sample_all(laws, (DRAWS, 1, chunk), rngs)])
     counts = rounded(equalised(np.sort(times, axis=1).mean(axis=0), coordinates), coordinates)
     costs = np.arange(1, workers + 1) * counts / coordinates
     plan = partial(block_coordinate, workers, counts, tasks=costs[counts > 0])

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from echelon.arrays import FloatArray
 from echelon.can import Rules
-from echelon.delays import Delay
+from echelon.delays import Delay, begin_all
 from echelon.delays.base import draws, parts_of
 from echelon.plan import Plan
 from echelon.seeds import place_generator
@@ -97,7 +97,7 @@ class Rehearsal:
         each = -(-self._rounds // HISTORIES)
         step = max(1, min(each, _HELD // (parts * len(self._laws) * HISTORIES)))
         chances = [place_generator(self._seed, place) for place in range(len(self._laws))]
-        memory = [law.begin(HISTORIES, rng) for law, rng in zip(self._laws, chances, strict=True)]
+        memory = begin_all(self._laws, HISTORIES, chances)
         found: list[list[FloatArray]] = [[] for _ in tried]
         for at in range(0, each, step):
             size = (HISTORIES, min(step, each - at), parts)

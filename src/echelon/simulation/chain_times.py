@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
-from echelon.delays import Delay, Trace
+from echelon.delays import Delay, Trace, begin_all
 from echelon.delays.base import draws
 from echelon.seeds import place_generator
 
@@ -34,7 +34,7 @@ class Draws:
     def __init__(self, laws: Sequence[Delay], runs: int, rounds: int, parts: int, seed: int) -> None:
         self._laws, self._runs, self._rounds, self._parts = laws, runs, rounds, parts
         self._rngs = [place_generator(seed, place) for place in range(len(laws))]
-        self._memories = [law.begin(runs, rng) for law, rng in zip(laws, self._rngs, strict=True)]
+        self._memories = begin_all(laws, runs, self._rngs)
         self._replayed = [place for place, law in enumerate(laws) if isinstance(law, Trace)]
         self._chunk = max(1, min(rounds, _NUMBERS // (runs * parts * len(laws))))
         self._drawn = np.empty((len(laws), runs, self._chunk, parts))

@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.can import Can, Rules
-from echelon.delays import Delay
+from echelon.delays import Delay, begin_all
 from echelon.errors import CannotEvaluate
 from echelon.plan import Plan
 
@@ -68,7 +68,7 @@ class Overlapped:
     ) -> FloatArray:
         """Return when each job leaves, for arrivals of shape (seeds, jobs); the same draws with overlap and without."""
         seeds, jobs = arrivals.shape
-        memory = [law.begin(seeds, rng) for law in self._laws]
+        memory = begin_all(self._laws, seeds, [rng] * len(self._laws))
         whole = np.broadcast_to(self._counts, (seeds, len(self._counts)))
         now, begun = np.zeros(seeds), whole.copy()
         left = np.empty_like(arrivals)

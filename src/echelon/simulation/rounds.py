@@ -15,7 +15,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.can import PLAIN, Can, Rules
-from echelon.delays import Delay, per_worker
+from echelon.delays import Delay, begin_all, per_worker
 from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
 from echelon.ports import through_port
@@ -195,7 +195,7 @@ class RoundSampler:
 
     def begin(self, seeds: int, rng: Generator) -> list[Any]:
         """Return what the laws must remember about `seeds` independent runs before the first round."""
-        return [self.laws[p].begin(seeds, rng) for p in self._active]
+        return begin_all([self.laws[p] for p in self._active], seeds, [rng] * len(self._active))
 
     def draw(self, state: list[Any], seeds: int, rounds: int, rng: Generator) -> tuple[Rounds, list[Any]]:
         """Return the next rounds of every run and the state after them."""

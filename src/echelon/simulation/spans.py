@@ -1,6 +1,7 @@
 """Slots where fewer rows than the threshold may be enough: the first rows that span the target, in many rounds.
 
-What a set of rows spans is the same in every round in which these rows came first, so each set is examined once.
+What a set of few rows spans is the same in every round in which these rows came first, so each set is examined once.
+Many rows hardly ever come first twice: their tracker takes them in as they came, until they are enough.
 """
 
 import numpy as np
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.codes import Code, tracker
+
+_FEW = 24  # rows: codes of no more of them are examined set by set
 
 
 class FirstSpan:
@@ -26,6 +29,8 @@ class FirstSpan:
         [3.0, 5.0]
         """
         order = np.argsort(earliest, axis=0, kind="stable")
+        if len(earliest) > _FEW:
+            return np.array([self._walk(*one) for one in zip(order.T.tolist(), earliest.T, strict=True)])
         # more rows never span less: the least number that is enough is found by halving
         low = np.zeros(earliest.shape[1], dtype=np.int64)
         high = np.count_nonzero(earliest < np.inf, axis=0)
@@ -39,6 +44,11 @@ class FirstSpan:
         found: FloatArray = np.take_along_axis(earliest, last, axis=0)[0]
         found[never] = np.inf
         return found
+
+    def _walk(self, order: list[int], earliest: FloatArray) -> float:
+        """Return when a round's rows are enough."""
+        rows = tracker(self._code)
+        return next((float(earliest[row]) for row in order if earliest[row] < np.inf and rows.add(row)), np.inf)
 
     def _enough(self, order: IntArray, counts: IntArray) -> BoolArray:
         """Return whether the first `counts` rows are enough in each round."""

@@ -58,6 +58,36 @@ def quantiles(values: FloatArray, masses: FloatArray, count: int) -> FloatArray:
     return found
 
 
+def rounds_together(
+    seen: Sequence[TaskSeen], rounds: int, values: FloatArray, masses: FloatArray, rng: Generator
+) -> FloatArray:
+    """Return a worker's time per part in each of the rounds, shape (rounds,), from its tasks of known cost.
+
+    That is the time of its finished tasks over their parts. A task that was cut short counts as well if it has already
+    taken longer per part. Where no task was finished, the pace is drawn from the worker's law, given that it takes
+    longer than was seen: from `values` with probabilities in proportion to `masses`.
+    """
+    spent, parts, least = np.zeros(rounds), np.zeros(rounds), np.zeros(rounds)
+    for task in seen:
+        assert task.cost is not None
+        if task.finished:
+            spent[task.round] += task.seconds
+            parts[task.round] += task.cost
+    for task in (task for task in seen if not task.finished):
+        assert task.cost is not None
+        at, pace = task.round, task.seconds / task.cost
+        if not parts[at]:
+            least[at] = max(least[at], pace)
+        elif pace > spent[at] / parts[at]:
+            spent[at] += task.seconds
+            parts[at] += task.cost
+    for at in np.flatnonzero(parts == 0).tolist():
+        longer = values > least[at]
+        spent[at] = rng.choice(values[longer], p=masses[longer] / masses[longer].sum()) if longer.any() else least[at]
+        parts[at] = 1.0
+    return spent / parts
+
+
 @dataclass(frozen=True, slots=True)
 class TracedWorker:
     """What a record says of one worker; times in seconds per part.
@@ -91,15 +121,19 @@ class Traced:
     notes: tuple[str, ...]
 
 
-def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
+def traced(record: Record, rng: Generator, *, times: int = 200, together: bool = False) -> Traced:
     """Return the profile of the workers and of the job that a record shows.
 
     Of several kinds of jobs, told apart by their plans' rows and by how many of them are needed, the one with the most
     rounds counts. Every worker gets the law ``trace`` with `times` values: quantiles of the Kaplan-Meier estimate of
     its time per part, stretched to the estimate's mean, in an order drawn from `rng`, since the law replays them in
     order and bursts were not looked for.
+
+    together: every worker gets the law ``recorded`` instead, with its pace in each round of the record, so that rounds
+        in which several workers were slow stay such rounds (`rounds_together`); `times` is not used.
     """
     checks.whole("times", times, least=2, most=10**5)
+    checks.flag("together", together)
     if not record.rounds:
         raise ArgumentError("no round is in this record; nothing is known of the workers")
     shapes = Counter(_shape(seen) for seen in record.rounds)
@@ -121,9 +155,11 @@ def traced(record: Record, rng: Generator, *, times: int = 200) -> Traced:
             left_out.append(name)
             continue
         surplus = float(np.mean([lanes[0] - 1 for each in kind.rounds if (lanes := each.lanes.get(place))]))
-        worker, law = _worker(name, seen, times, float(np.nan_to_num(link[place])), surplus, rng)
+        rounds = len(kind.rounds) if together else None
+        worker, law = _worker(name, seen, times, float(np.nan_to_num(link[place])), surplus, rng, rounds)
         known.append(worker)
-        workers.append(Worker(name, mean=worker.mean, std=worker.std, link=worker.link, law="trace", parameters=law))
+        named = "recorded" if together else "trace"
+        workers.append(Worker(name, mean=worker.mean, std=worker.std, link=worker.link, law=named, parameters=law))
         if worker.beyond > WORTH_SAYING:
             notes.append(
                 f"{name}: of {worker.beyond:.1%} of its tasks only a lower bound is known, so its mean, "
@@ -145,15 +181,23 @@ def _shape(seen: RecordedRound) -> tuple[int, int]:
 
 
 def _worker(
-    name: str, seen: Sequence[TaskSeen], times: int, link: float, surplus: float, rng: Generator
+    name: str,
+    seen: Sequence[TaskSeen],
+    times: int,
+    link: float,
+    surplus: float,
+    rng: Generator,
+    rounds: int | None,
 ) -> tuple[TracedWorker, dict[str, list[float]]]:
     costs = np.array([task.cost for task in seen], dtype=np.float64)
     part_s = np.array([task.seconds for task in seen]) / costs
     finished = np.array([task.finished for task in seen])
     values, masses, beyond = kaplan_meier(part_s, finished)
-    mean = float(values @ masses)
-    drawn = quantiles(values, masses, times)
-    drawn = rng.permutation(drawn) * (mean / drawn.mean())
+    if rounds is None:
+        drawn = rng.permutation(quantiles(values, masses, times))
+        drawn *= float(values @ masses) / drawn.mean()
+    else:
+        drawn = rounds_together(seen, rounds, values, masses, rng)
     law = [float(f"{time:.6g}") for time in drawn]  # a clock is no more precise
     mean = float(np.mean(law))
     worker = TracedWorker(

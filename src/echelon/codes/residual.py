@@ -1,0 +1,106 @@
+"""The nearest that some rows come to the sum, where they are too few to give it: weights, and how far they miss."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from echelon import checks
+from echelon.arrays import FloatArray, IntArray, NumberArray
+from echelon.codes.base import Code
+from echelon.codes.combine import combine
+from echelon.errors import ArgumentError
+
+_MISFIT = 1e-9  # relative: nearer than that the rows give the target, as trackers and decoders see it
+_RANK = 1e-10  # relative: singular values below it count as none
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Approximate:
+    """Weights whose effect is as near to the target as some rows come.
+
+    rows: the rows that messages must come from, in this order, shape (received,).
+    weights: of their messages, shape (received,).
+    effective: the weight that each part has in the result, shape (parts,).
+    residual: the distance of `effective` from the target, |alpha - 1| for a sum; exactly 0 where the rows give it.
+    """
+
+    rows: IntArray
+    weights: NumberArray
+    effective: NumberArray
+    residual: float
+    _code: Code
+
+    def combine(self, messages: Iterable[Any]) -> Any:
+        """Return the approximate target from messages in the order of `rows`; zero rows can't be combined."""
+        listed = list(messages)
+        if not listed or len(listed) != len(self.rows):
+            raise ArgumentError(f"messages: {len(listed)} given; must be {len(self.rows)}, one per row, and not none")
+        return combine(self.weights[None], listed)[0]
+
+    def error_bound(self, sizes: Iterable[float]) -> float:
+        """Return how far the approximate sum is off at most, from the norm of each message, in the order of `rows`.
+
+        The error is the sum of (alpha_j - 1) g_j over the parts, so it is at most ``sum |alpha_j - 1|`` times the
+        largest part. Messages show how large parts are only under assumptions: parts of one message do not cancel each
+        other (no two of them point apart), so that none is longer than the message over its weight in it; and parts
+        that no message holds are no longer than the longest that one could. Without the first, the bound is a scale and
+        no bound. It is 0 where nothing is missed, and infinite where something is and nothing came.
+
+        >>> from echelon.codes import uncoded
+        >>> residual(uncoded(parts=4), [0, 1, 3]).error_bound([2.0, 5.0, 1.0])
+        5.0
+        """
+        lengths = checks.floats("sizes", list(sizes))
+        if lengths.shape != (len(self.rows),) or not (np.isfinite(lengths).all() and (lengths >= 0).all()):
+            raise ArgumentError(f"sizes: must be {len(self.rows)} finite numbers >= 0, one per row")
+        if not self.residual:
+            return 0.0
+        held = np.abs(self._code.matrix[self.rows])
+        known = held.max(axis=1, initial=0.0) > 0
+        if not known.any():
+            return float("inf")
+        least = np.where(held > 0, held, np.inf).min(axis=1)
+        missed = float(np.abs(self.effective - self._code.target[0]).sum())
+        return missed * float((lengths[known] / least[known]).max())
+
+    def rms_error(self, part_size: float) -> float:
+        """Return the root mean square error where parts are as long as this, and point anywhere at random.
+
+        Then (alpha - 1) applied to them has a squared length of |alpha - 1|^2 times theirs, on average.
+        """
+        return self.residual * checks.number("part_size", part_size, least=0)
+
+
+def residual(code: Code, received: Iterable[int]) -> Approximate:
+    """Return the weights of the rows received that come nearest to the target, one sum, and how far they miss it.
+
+    In linear time where rows are plain sums of at most two groups of parts (graph codes, fractional repetition,
+    uncoded; `echelon.codes.pairs`), otherwise by least squares, with the shortest of all such weights. To follow the
+    residual row by row as rows arrive, take `residual_tracker`.
+
+    >>> from echelon.codes import fractional_repetition
+    >>> near = residual(fractional_repetition(rows=4, load=2), [0, 1])
+    >>> near.weights.tolist(), near.effective.tolist(), near.residual == 2**0.5
+    ([1.0, 0.0], [1.0, 1.0, 0.0, 0.0], True)
+    """
+    checks.instance("code", code, Code)
+    if len(code.target) != 1:
+        raise ArgumentError(f"code: {len(code.target)} wanted values are not allowed; must be one, such as a sum")
+    listed = checks.items("received", received)
+    rows = np.array(sorted({checks.whole("received", row, least=0, most=code.rows - 1) for row in listed}), dtype=int)
+    target = code.target[0]
+    if code.pairs is not None:
+        weights, of_vertex = code.pairs.nearest(rows)
+        effective: FloatArray | NumberArray = of_vertex[code.pairs.vertex_of] / 1.0
+    else:
+        held = code.matrix[rows]
+        weights = np.linalg.lstsq(held.T, target, rcond=_RANK)[0] if len(rows) else np.zeros(0)
+        effective = weights @ held if len(rows) else np.zeros(code.parts)
+    missed = float(np.linalg.norm(effective - target))
+    if missed <= _MISFIT * float(np.linalg.norm(target)):
+        missed = 0.0
+    for shared in (rows, weights, effective):
+        shared.setflags(write=False)
+    return Approximate(rows, weights, effective, missed, code)
