@@ -198,9 +198,9 @@ class CodedGradient(Closing):
     def loss(self, batch: Any = None, *, scaler: torch.amp.GradScaler | None = None) -> Tensor:
         """Return the loss of the next mini-batch, whose own `backward` adds its gradient, once.
 
-        For loops that call `backward` themselves: what they do to the loss before, dividing it or scaling it, they do to
-        the gradient. scaler: the one by which the loop scales the loss; workers scale theirs alike, so that nothing
-        underflows in half precision. Arguments as in `backward`.
+        For loops that call `backward` themselves: if they divide the loss before, or scale it, they do so to the
+        gradient. batch: as in `backward`. scaler: the one by which the loop scales the loss; workers scale theirs
+        alike, so that nothing underflows in half precision.
 
         >>> model, batch = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
         >>> with Stream("threads", workers=2) as stream:

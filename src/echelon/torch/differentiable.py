@@ -46,14 +46,14 @@ class _Once:
 
 class _Known(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, once: _Once, *weights: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, once: _Once, *weights: Tensor) -> Tensor:
         ctx.once = once
         ctx.likes = [(weight.device, weight.dtype) for weight in weights]
         return once.loss
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, passed: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    @once_differentiable
+    def backward(ctx: Any, passed: Tensor) -> tuple[Tensor | None, ...]:
         pieces = ctx.once.times(float(passed))
         return None, *(
             None if piece is None else piece.to(*like) for piece, like in zip(pieces, ctx.likes, strict=True)
