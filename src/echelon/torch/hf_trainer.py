@@ -60,7 +60,7 @@ class EchelonGradients(Closing):
 
     A batch must be tensors with samples along their first axis; numbers and None go to all. A `compute_loss` of your
     own runs on the workers, where the Trainer has `model`, `args` and those of its attributes that are numbers, texts
-    or tensors. What it writes is lost.
+    or tensors, as they were when training began. What it writes is lost.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
     >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_layer=1, n_head=2))
@@ -122,16 +122,16 @@ class EchelonGradients(Closing):
 
     def _coded(self, inputs: Any, items: Any) -> CodedGradient:
         """Return what computes the gradient of such a batch."""
-        with _bare(self._trainer.model):
-            step = _ComputeLoss(self._trainer)
+        trainer = self._trainer
+        with _bare(trainer.model):
             if self._told is None and items is not None:
-                self._told = _divided(step, inputs, items)
+                self._told = _divided(_ComputeLoss(trainer), inputs, items)
             summed = items is not None and self._told is not False
             if summed not in self._by_items:
                 self._by_items[summed] = self._gradients.of(
-                    step,
-                    autocast=_PRECISIONS[self._trainer.accelerator.mixed_precision],
-                    seed=self._trainer.args.seed,
+                    _ComputeLoss(trainer),
+                    autocast=_PRECISIONS[trainer.accelerator.mixed_precision],
+                    seed=trainer.args.seed,
                     reduction="sum" if summed else "mean",
                 )
         return self._by_items[summed]
@@ -228,7 +228,7 @@ def _check(trainer: Any) -> None:
         raise ArgumentError("trainer: its compute_loss has been replaced, which is not allowed; override it in a class")
     if trainer.args.world_size > 1 or trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         raise ArgumentError(
-            "trainer: several processes, DeepSpeed and FSDP are not allowed; must be one process, whose workers compute "
-            "in parallel"
+            "trainer: several processes, DeepSpeed and FSDP are not allowed; must be one process: workers compute in "
+            "parallel"
         )
     checks.one_of("mixed_precision", trainer.accelerator.mixed_precision, _PRECISIONS)
