@@ -17,7 +17,8 @@ from echelon.schemes import CodedPlan
 from echelon.stream import Stream
 from echelon.torch.checking import checked_autocast, checked_compiled
 from echelon.torch.chunk_gradients import ChunkGradients, How
-from echelon.torch.filling import fill
+from echelon.torch.differentiable import differentiable
+from echelon.torch.filling import collected, fill
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
 from echelon.torch.parameters import Walk
@@ -195,12 +196,38 @@ class CodedGradient(Closing):
         batch: what the step takes, where the data is None. scaler: multiplies the gradients, and not the loss, as
         ``scaler.scale(loss).backward()`` does; its `step` and `update` then go on as usual.
         """
+        found, divided, _ = self._next(batch, scaler)
+        return fill(self._states.walk, found, divided=divided)
+
+    def loss(self, batch: Any = None, *, scaler: torch.amp.GradScaler | None = None) -> Tensor:
+        """Return the loss of the next mini-batch, whose own `backward` adds its gradient, once.
+
+        For loops that call `backward` themselves: if they divide the loss before, or scale it, they do so to the
+        gradient. batch: as in `backward`. scaler: the one by which the loop scales the loss; workers scale theirs
+        alike, so that nothing underflows in half precision.
+
+        >>> model, batch = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
+        >>> with Stream("threads", workers=2) as stream:
+        ...     with CodedGradient(model, nn.MSELoss(), None, stream=stream) as coded:
+        ...         (coded.loss(batch) / 2).backward()
+        >>> found = model.weight.grad.clone()
+        >>> model.zero_grad()
+        >>> (nn.MSELoss()(model(batch[0]), batch[1]) / 2).backward()
+        >>> torch.allclose(model.weight.grad, found)
+        True
+        """
+        found, divided, scale = self._next(batch, scaler)
+        walk = self._states.walk
+        return differentiable(collected(walk, found, divided=divided), walk.trained, scale)
+
+    def _next(self, batch: Any, scaler: torch.amp.GradScaler | None) -> tuple[Any, bool, float]:
+        """Return the total of the next mini-batch, whether it is yet to be divided, and the scale of its gradient."""
         self._states.look()
         checks.whole("step", self.step, least=0)
-        at = self._at(batch)
-        found = self._states.ask(self._kept, at, _scale(scaler, self._states.walk))
+        at, scale = self._at(batch), _scale(scaler, self._states.walk)
+        found = self._states.ask(self._kept, at, scale)
         self.step += 1
-        return fill(self._states.walk, found, divided=self._losses.mean and self._source.whole(at) is None)
+        return found, self._losses.mean and self._source.whole(at) is None, scale
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the training is in its data: the step, what the order of samples follows from, and the cuts."""
