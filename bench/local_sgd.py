@@ -80,7 +80,7 @@ def _report() -> str:
             _reached(_local(local, seed), wanted),
         ]
         ratios.append((times[3] / times[0], times[3] / times[1]))
-        rows.append([str(seed), f"{wanted:.4f}", *(f"{t:.2f}" for t in times), *(f"{r:.2f}" for r in ratios[-1])])
+        rows.append([str(seed), f"{wanted:.4f}", *map(_shown, times), *(f"{r:.2f}" for r in ratios[-1])])
     first, second = (mean(some) for some in zip(*ratios, strict=True))
     rows.append(["mean", "", "", "", "", "", f"{first:.2f}", f"{second:.2f}"])
     head = ["seed", "test loss", "all awaited (s)", f"{quickest} (s)", "local, all awaited (s)",
@@ -106,6 +106,10 @@ def _best(settings: list[Setting], run: Callable[[Setting, int], Curve]) -> Sett
     """Return the setting whose runs end with the lowest test loss, as a mean over seeds that serve for nothing else."""
     found = {setting: mean(_end(run(setting, seed)) for seed in TUNED) for setting in settings}
     return min(found, key=lambda setting: found[setting])
+
+
+def _shown(seconds: float) -> str:
+    return "never" if seconds == float("inf") else f"{seconds:.2f}"
 
 
 def _end(curve: Curve) -> float:
