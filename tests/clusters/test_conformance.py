@@ -125,7 +125,7 @@ def test_a_worker_remembers_what_it_did_in_rounds_before_and_no_other_does(clust
 
 
 @NO_SUCCESSORS
-def test_what_a_worker_remembers_is_lost_with_it(cluster):
+def test_what_a_killed_worker_remembered_is_lost_with_it(cluster):
     desk = Desk(cluster)
     worker = desk.start()[0]
     cluster.load(1, works.Counting())
