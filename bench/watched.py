@@ -41,26 +41,23 @@ def _told(seen: Any) -> str:
     )
 
 
-def _cost(seconds: dict[str, list[float]], micros: float) -> str:
-    plain, turns, rows = np.array(seconds["plain"]), len(seconds["plain"]), []
-    for name, times in seconds.items():
-        ratios = np.sort(np.array(times) / plain)
-        # order statistics that hold the median in 95 of 100 cases
-        half = 0.98 * np.sqrt(turns)
-        low, high = ratios[int(turns / 2 - half)], ratios[int(turns / 2 + half)]
-        rows.append(
-            [
-                name,
-                f"{1e3 * np.median(times):.2f}",
-                f"{100 * (np.median(ratios) - 1):+.1f} %",
-                f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %",
-            ]
-        )
+def _cost(seconds: dict[int, dict[str, Any]], micros: float) -> str:
+    rows, turns = [], 0
+    for batch, by_name in seconds.items():
+        plain, turns = by_name["plain"], len(by_name["plain"])
+        half = 0.98 * np.sqrt(turns)  # order statistics that hold the median in 95 of 100 cases
+        for name, times in by_name.items():
+            row = [str(batch) if times is plain else "", name]
+            for ratios, of in zip(np.sort(times / plain, axis=0).T, np.median(times, axis=0), strict=True):
+                low, high = ratios[int(turns / 2 - half)], ratios[int(turns / 2 + half)]
+                row += [f"{1e3 * of:.2f}", f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"]
+            rows.append(row)
     return (
-        f"What watching costs: two ranks of one thread each, steps in turns; medians of {turns}, of ratios to the "
-        'plain step of the same turn, with an interval at 95 %. Wanted: 1 %. "again" is a second plain model: what the '
-        'machine adds by itself. "torch\'s hook" is its own `allreduce_hook`. The marks alone take '
-        f"{micros:.0f} µs a step.\n\n" + markdown_table(["", "ms a step", "beside plain", "interval"], rows)
+        f"What watching costs: two ranks of one thread each, steps in turns; medians of {turns}, and intervals at 95 % "
+        "of the median ratio to the plain step of the same turn, by the clock and by what the process computed. "
+        'Wanted: 1 %. "again" is a second plain model: what the machine adds by itself. "torch\'s hook" is its own '
+        f"`allreduce_hook`: what any hook in Python costs. The marks alone take {micros:.0f} µs a step.\n\n"
+        + markdown_table(["batch", "", "ms a step", "beside plain", "computing (ms)", "beside plain"], rows)
     )
 
 
@@ -76,7 +73,7 @@ def _taken(seen: Any, advice: Any) -> str:
         rows.append([one.name, f"{1e3 * takes:.1f}", f"{1e3 * taken:.1f}", f"{100 * (taken / takes - 1):+.1f} %"])
     return (
         f"Advice on these stamps (the best, and the best code) beside what `CodedGradient` "
-        f" then takes with workers as slow, in the median of {STEPS} steps; DDP took "
+        f"then takes with workers as slow, in the median of {STEPS} steps; DDP took "
         f"{1e3 * seen.step_s:.1f} ms. Wanted: 10 % off at most, of the best.\n\n"
         + markdown_table(["strategy", "advised (ms)", "taken (ms)", "off"], rows)
     )

@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import echelon as ec
 from bench.timing import best_of
+from echelon.arrays import FloatArray
 from echelon.clusters import seat
 from echelon.search import Advice
 from echelon.torch import CodedGradient, watch
@@ -28,7 +29,7 @@ RANKS, SLOW, TRUTH = 4, 2, 1.3
 SHARE, SAMPLES = 64, 1024  # samples of a rank's step, and of all data
 SAMPLE_S = 5e-3  # that a sample waits in a forward pass
 STEPS = 30
-BATCH, TURNS = 512, 400  # where nothing waits
+BATCHES, TURNS = (512, 2048), 150  # where nothing waits
 LONGEST_S = 300.0
 
 
@@ -82,23 +83,30 @@ def scored() -> tuple[Report, Advice | None]:
     return watcher.report(advice=False), watcher.advise() if dist.get_rank() == 0 else None
 
 
-def overhead() -> tuple[dict[str, list[float]], float]:
-    """Time steps with and without a watcher, in turns; and the calls of a watcher alone."""
+def overhead() -> tuple[dict[int, dict[str, FloatArray]], float]:
+    """Time steps with and without a watcher, in turns, for each size of a batch; and the calls of a watcher alone.
+
+    Of each step the seconds by the clock and those that its process computed, shape (turns, 2).
+    """
     models = {
         name: DistributedDataParallel(_model(width=512)) for name in ("plain", "again", "torch's hook", "watched")
     }
     models["torch's hook"].register_comm_hook(None, allreduce_hook)
     watch(models["watched"])
-    steps = {name: _stepping(model, BATCH) for name, model in models.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    return {batch: _in_turns(models, batch) for batch in BATCHES}, _calls()
+
+
+def _in_turns(models: dict[str, Any], batch: int) -> dict[str, FloatArray]:
+    steps = {name: _stepping(model, batch) for name, model in models.items()}
+    seconds: dict[str, list[list[float]]] = {name: [] for name in steps}
     for turn in range(TURNS + 10):
         names = list(steps)[turn % len(steps) :] + list(steps)[: turn % len(steps)]  # each follows each
         for name in names:
-            began = time.perf_counter()
+            began, computed = time.perf_counter(), time.process_time()
             steps[name]()
             if turn >= 10:
-                seconds[name].append(time.perf_counter() - began)
-    return seconds, _calls()
+                seconds[name].append([time.perf_counter() - began, time.process_time() - computed])
+    return {name: np.array(times) for name, times in seconds.items()}
 
 
 def _calls() -> float:
