@@ -54,8 +54,7 @@ class Chain:
         settled = {
             slot
             for slot, (gradient, unit) in enumerate(plan.units)
-            if any(at == slot for at, _ in received)
-            and self._decodes(unit, self.came.get((gradient, unit), ()))
+            if any(at == slot for at, _ in received) and self._decodes(unit, self.came.get((gradient, unit), ()))
         }
         undone = np.array([any(task.slot not in settled for task in lane) and bool(slow[p])
                            for p, lane in enumerate(plan.lanes)])  # fmt: skip

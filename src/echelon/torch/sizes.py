@@ -64,7 +64,7 @@ class SizedJob(SumJob):
         super().__init__(plan=sizes.plan, **options)
         self._sizes = sizes
 
-    def open(self, cluster: Cluster) -> CodedPlan:
+    def open(self, cluster: Cluster, state: Any) -> CodedPlan:
         """Return the plan with the sizes of now."""
         return self._sizes.plan
 
