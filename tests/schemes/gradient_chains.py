@@ -43,27 +43,47 @@ class Chain:
         """Return whether the chunks of a gradient can be added up from what came."""
         return all(self._decodes(unit, self.came.get((gradient, unit), ())) for unit in range(self.scheme.units))
 
-    def step(self, slow):
-        """Go through a round in which these workers return nothing; they conform, unless they owe nothing."""
+    def step(self, slow, order=None):
+        """Go through a round in which these workers return nothing; those first in `order` are waited for, if need be.
+
+        Return for how many that was.
+        """
         plan = self.window.open(self.round)
-        loads = [sum(task.cost for task in lane) for lane in plan.lanes]
-        self.most = max(self.most, *loads)
-        received = {(task.slot, task.row) for p in np.flatnonzero(~slow) for task in plan.lanes[p]}
+        self.most = max([self.most, *(sum(task.cost for task in lane) for lane in plan.lanes)])
+        missing, waited = set(np.flatnonzero(slow).tolist()), 0
+        for place in [] if order is None else order:
+            if self._conforms(plan, missing):
+                break
+            waited += place in missing
+            missing.discard(int(place))
+        assert self._conforms(plan, missing), f"round {self.round}: limits"
+        received, settled = self._received(plan, missing)
+        assert set(plan.ending.due) <= settled, f"round {self.round}: what is due lacks results"
         for slot, row in received:
             self.came.setdefault(plan.units[slot], set()).add(row)
-        settled = {
-            slot
-            for slot, (gradient, unit) in enumerate(plan.units)
-            if any(at == slot for at, _ in received) and self._decodes(unit, self.came.get((gradient, unit), ()))
-        }
-        undone = np.array([any(task.slot not in settled for task in lane) and bool(slow[p])
-                           for p, lane in enumerate(plan.lanes)])  # fmt: skip
-        assert keeps_to(plan.ending.limits, undone), f"round {self.round}: limits"
-        assert set(plan.ending.due) <= settled, f"round {self.round}: what is due lacks results"
         for gradient in self.window.close(received, settled):
             assert self.there(gradient)
             self.found[gradient] = self.round - gradient
         self.round += 1
+        return waited
+
+    def _received(self, plan, missing):
+        """Return the rows that come from all other workers, and the slots that these and earlier ones recover."""
+        received = {(task.slot, task.row) for p, lane in enumerate(plan.lanes) if p not in missing for task in lane}
+        settled = {
+            slot
+            for slot in {slot for slot, _ in received}
+            if self._decodes(
+                plan.units[slot][1],
+                self.came.get(plan.units[slot], set()) | {row for at, row in received if at == slot},
+            )
+        }
+        return received, settled
+
+    def _conforms(self, plan, missing):
+        _, settled = self._received(plan, missing)
+        undone = [p in missing and any(task.slot not in settled for task in lane) for p, lane in enumerate(plan.lanes)]
+        return keeps_to(plan.ending.limits, np.array(undone))
 
 
 def through_all(scheme, patterns):
