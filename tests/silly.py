@@ -202,6 +202,15 @@ def calls():
             "workers": 4, "x": 1, "y": 2, "z": 1, "basis": "", "seed": 1,
         }),
         "uncoded_products": (schemes.uncoded_products, {"workers": 4, "x": 2, "y": 2}),
+        "m_sgc": (schemes.m_sgc, {
+            "workers": 4, "workers_at_once": 1, "length": 1, "window": 2, "tolerance": 0.0, "waiting": "due", "seed": 1,
+        }),
+        "sr_sgc": (schemes.sr_sgc, {
+            "workers": 4, "workers_at_once": 2, "length": 1, "window": 2, "tolerance": 0.0, "waiting": "due", "seed": 1,
+        }),
+        "GradientWindow": (schemes.GradientWindow, {
+            "scheme": schemes.m_sgc(4, workers_at_once=1, length=1, window=2),
+        }),
         "CodedPlan": (schemes.CodedPlan, {"codes": [mds(parts=1, rows=2, rng=_rng())], "lanes": LANES, "chunks": None}),
         "Window": (schemes.Window, {"scheme": _chain()}),
         # codes

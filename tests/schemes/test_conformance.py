@@ -15,6 +15,7 @@ from echelon.delays import Exponential
 from echelon.plan import Plan
 from echelon.schemes import (
     CHAINS,
+    GRADIENT_CHAINS,
     SCHEMES,
     CodedPlan,
     any_k,
@@ -27,6 +28,7 @@ from echelon.schemes import (
 )
 from echelon.simulation import RoundSampler
 from tests.docstrings import examples_of
+from tests.jobs.turns import turns_of
 from tests.products.works import check, pairs
 from tests.schemes.computed import ROUNDS, job_of
 from tests.schemes.faulty import FAULTS, PATIENCE_S, SEED, cluster, incidents
@@ -132,6 +134,19 @@ def test_what_a_chain_computes_under_faults_are_the_plain_products(name, faults,
         ) as stream:  # fmt: skip
             for product, (first, second) in zip(stream.products(given), given, strict=True):
                 check(product, first, second)
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize("name", sorted(GRADIENT_CHAINS))
+def test_models_that_a_chain_trains_under_faults_are_the_plain_ones(name, faults, caplog):
+    caplog.set_level("CRITICAL", logger="echelon")
+    found = examples_of(GRADIENT_CHAINS[name])
+    assert found, f"{name}: its docstring needs an example"
+    for scheme in found:
+        job, wanted = turns_of(scheme, SEED)
+        with ec.Stream(cluster(scheme.workers, faults), patience_s=PATIENCE_S, seed=SEED) as stream:
+            done = stream.submit(job).result()
+        np.testing.assert_allclose(done.states, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMES))

@@ -1,4 +1,6 @@
-"""Chains of products for `echelon simulate`: quick where the simulator knows their rounds, else by the master."""
+"""Chains of products and of gradients for `echelon simulate`: quick where the simulator knows their rounds, else by
+the master.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -6,36 +8,40 @@ from typing import Any
 import numpy as np
 
 from echelon import checks
+from echelon.arrays import FloatArray
 from echelon.cli.console import out, print_table, show
 from echelon.clusters import VirtualCluster
 from echelon.delays import task_laws
+from echelon.jobs import TurnJob
 from echelon.products import MatmulStream
 from echelon.profile import Costs, Profile
-from echelon.schemes import CHAINS, Sequential
+from echelon.schemes import CHAINS, GRADIENT_CHAINS, GradientChain, Sequential
 from echelon.simulation import CONFIDENCE, simulate_chain
 from echelon.simulation.chains import can
 from echelon.simulation.simulated_jobs import Interval, Progress
 from echelon.spec import Spec
+from echelon.stream import Stream
 
 
 def is_chain(text: str | None) -> bool:
-    """Return whether a text names a scheme for chains of products."""
-    return text is not None and text.partition(":")[0] in CHAINS
+    """Return whether a text names a scheme for chains of products or of gradients."""
+    return text is not None and text.partition(":")[0] in CHAINS.keys() | GRADIENT_CHAINS.keys()
 
 
 def chain_report(
     text: str, profile: Profile, *, products: int, seeds: int, seed: int, progress: Progress | None
 ) -> dict[str, Any]:
-    """Return the times of a chain's products, one begun in each round, by the keys of the JSON.
+    """Return the times of a chain's products or gradients, one begun in each round, by the keys of the JSON.
 
-    A product is as much work as an iteration of the profile's jobs: K tasks.
+    Each is as much work as an iteration of the profile's jobs: K tasks.
     """
     products, seeds = checks.whole("jobs", products, least=1), checks.whole("seeds", seeds, least=1)
-    spec = Spec.read("scheme", text, CHAINS)
-    scheme: Sequential = spec.call(CHAINS[spec.name], workers=len(profile.workers))
+    kinds = CHAINS | GRADIENT_CHAINS
+    spec = Spec.read("scheme", text, kinds)
+    scheme: Sequential | GradientChain = spec.call(kinds[spec.name], workers=len(profile.workers))
     laws, load = task_laws(profile), profile.workload.critical
-    quick = bool(can(scheme, laws))
-    if quick:
+    quick = isinstance(scheme, Sequential) and bool(can(scheme, laws))
+    if isinstance(scheme, Sequential) and quick:
         costs, links = np.full(products, float(load)), profile.speeds.link
         times = simulate_chain(scheme, laws, loads=costs, links=links, seeds=seeds, seed=seed).times
     else:
@@ -53,29 +59,57 @@ def chain_report(
         "high": seen.high,
         "confidence": CONFIDENCE,
         "products": products,
+        "of": "gradients" if isinstance(scheme, GradientChain) else "products",
         "seeds": seeds,
         "method": "tasks" if quick else "master",
     }
 
 
-def in_virtual_time(scheme: Sequential, profile: Profile, products: int, seed: int) -> float:
-    """Return the mean time of a product when the master runs a chain of them in virtual time."""
-    first, second = np.ones((scheme.x, scheme.z)), np.ones((scheme.z, scheme.y))
-    unit = first.size * scheme.y / profile.workload.critical
+def in_virtual_time(scheme: Sequential | GradientChain, profile: Profile, count: int, seed: int) -> float:
+    """Return the mean time of a product or gradient when the master runs a chain of them in virtual time."""
     cluster = VirtualCluster(emulate=replace(profile, costs=Costs()), seed=seed)
+    load = profile.workload.critical
+    if isinstance(scheme, GradientChain):
+        return _gradients(scheme, cluster, load, count, seed)
+    return _products(scheme, cluster, load, count, seed)
+
+
+def _products(scheme: Sequential, cluster: VirtualCluster, load: float, products: int, seed: int) -> float:
+    first, second = np.ones((scheme.x, scheme.z)), np.ones((scheme.z, scheme.y))
+    unit = first.size * scheme.y / load
     with MatmulStream(cluster, scheme, unit=unit, progress=False, seed=seed) as stream:
         for found in [stream.submit(first, second) for _ in range(products)]:
             found.result()
         return cluster.now() / products
 
 
+def _gradients(scheme: GradientChain, cluster: VirtualCluster, load: float, gradients: int, seed: int) -> float:
+    models = min(gradients, scheme.delay + 1)
+    job = TurnJob(
+        scheme,
+        partial=_nothing,
+        update=_nothing,
+        states=[np.zeros(1)] * models,
+        iterations=-(-gradients // models),
+        chunks=range(scheme.parts),
+        cost=load,
+    )
+    with Stream(cluster, adapt=False, progress=False, seed=seed) as stream:
+        stream.submit(job).result()
+        return cluster.now() / (models * job.goal)
+
+
+def _nothing(state: FloatArray, _: Any) -> FloatArray:
+    return state
+
+
 def show_chain(report: dict[str, Any]) -> None:
     """Print the report as a table."""
     print_table(
-        f"{report['scheme']}: {report['seeds']} chains of {report['products']} products (sampled)",
+        f"{report['scheme']}: {report['seeds']} chains of {report['products']} {report['of']} (sampled)",
         ["", "seconds"],
         [
-            ["product, mean", show(report["iteration_mean"], 4)],
+            [f"{report['of'].removesuffix('s')}, mean", show(report["iteration_mean"], 4)],
             [f"… {CONFIDENCE:.0%} interval", f"{show(report['low'], 4)} … {show(report['high'], 4)}"],
         ],
     )

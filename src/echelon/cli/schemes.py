@@ -15,11 +15,8 @@ from echelon.spec import shown_arguments
 REGISTRIES = [  # title, module, registry
     ("Schemes: --scheme NAME:KEY=VALUE,… of plan and simulate", "echelon.schemes", "SCHEMES"),
     ("Schemes for chains of products: --scheme of simulate; MatmulStream", "echelon.schemes", "CHAINS"),
-    (
-        "Endings of rounds, in plans; due and fastest by waiting=NAME of a chain of products",
-        "echelon.endings",
-        "ENDINGS",
-    ),
+    ("Schemes for chains of gradients: --scheme of simulate; TurnJob", "echelon.schemes", "GRADIENT_CHAINS"),
+    ("Endings of rounds, in plans; due and fastest by waiting=NAME of a chain", "echelon.endings", "ENDINGS"),
     ("Codes: --code NAME:KEY=VALUE,… of plan, simulate and run", "echelon.codes", "CODES"),
     ("Laws of task times: --law NAME:KEY=VALUE,… of plan, simulate, tune and run", "echelon.delays", "DELAYS"),
     ("Clusters: --cluster NAME:KEY=VALUE,… of run and profile", "echelon.clusters", "CLUSTERS"),

@@ -22,7 +22,7 @@ def simulate(
     code: OwnCode = None,
     split: Rule = "theorem2",
     tasks: Tasks = None,
-    jobs: Annotated[int, typer.Option(help="Jobs counted per seed; products of a chain.")] = 1000,
+    jobs: Annotated[int, typer.Option(help="Jobs counted per seed; products or gradients of a chain.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Independent streams.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
     warmup: Annotated[int, typer.Option(help="Jobs run first in each stream, and not counted.")] = 0,
@@ -51,15 +51,15 @@ def simulate(
 
     By default an iteration ends with any K of the rows that the split hands out. Choose others by --scheme and --code:
     --scheme gradient_coding:load=2, --scheme pull:copies=2, --code cyclic:load=6, --scheme pull --code mds. For a chain
-    of products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest): the time of one product, without a
-    queue.
+    of products (--scheme diagonal_interleaved:x=2,y=3,delay=2,waiting=fastest) or of gradients (--scheme
+    m_sgc:workers_at_once=1,length=1,window=2): the time of one, without a queue.
     """
     profile = profile_with(file, law)
     if is_chain(scheme):
         given: dict[str, Any] = {"--code": code, "--tasks": tasks, "--warmup": warmup, "--no-purge": no_purge}
         given |= {"--overlap": overlap, "--quick": quick}
         given |= {"--bytes-per-message": bytes_per_message, "--bytes-of-state": bytes_of_state}
-        _refuse(given, "a chain of products")
+        _refuse(given, "a chain of products or gradients")
         assert scheme is not None
         with progress("simulating") as tick:
             said = chain_report(scheme, profile, products=jobs, seeds=seeds, seed=seed, progress=tick)

@@ -6,5 +6,9 @@ from echelon.jobs.collected import Collected, precisions
 from echelon.jobs.hollow import HollowJob
 from echelon.jobs.linear import LinearJob
 from echelon.jobs.sums import SumJob
+from echelon.jobs.turns import TurnJob, Turns
 
-__all__ = ["BlockJob", "Collected", "HollowJob", "IterativeJob", "LinearJob", "RoundJob", "SumJob", "precisions"]
+__all__ = [
+    "BlockJob", "Collected", "HollowJob", "IterativeJob", "LinearJob", "RoundJob", "SumJob", "TurnJob", "Turns",
+    "precisions",
+]  # fmt: skip

@@ -40,8 +40,10 @@ class IterativeJob(ABC):
     largest amplification of noise that its decoder accepts (None: its code's own); the tolerance decides below that.
     `message_bytes` is the size of a message, where it is known before one comes. `encodes` says whether its data may be
     encoded for more redundancy while it runs, at no more work per row. `copies` says whether each call of its
-    functions on a worker gets copies of what it is given, instead of data that it can't change. `verify` says how
-    results are checked before each step, one of `VERIFY`; None: as the stream does.
+    functions on a worker gets copies of what it is given, instead of data that it can't change. `workers` is how many
+    it is for, where it can't take any number of them; `codes` are those of its slots, over and over again, where it has
+    more than one without a plan. `verify` says how results are checked before each step, one of `VERIFY`; None: as the
+    stream does.
     """
 
     parts: int
@@ -56,6 +58,8 @@ class IterativeJob(ABC):
     noise_limit: float | None = 1e12
     message_bytes = 0.0
     encodes = copies = False
+    workers: int | None = None
+    codes: tuple[Code, ...] | None = None
     verify: str | None = None
 
     def __init__(
@@ -112,11 +116,14 @@ class IterativeJob(ABC):
         """Return how large the terms are that a row of length 1 adds up, where that may be more than its sum shows."""
         return 0.0
 
-    def open(self, cluster: Cluster) -> Plan | None:
+    def open(self, cluster: Cluster, state: Any) -> Plan | None:
         """Return the plan of the next round, with one lane per place, and load what it needs; None: any will do."""
         return None
 
-    def held(self, slot: int) -> Sequence[int]:
+    def ended(self, state: Any) -> None:  # noqa: B027 - most jobs hold nothing
+        """Give back what a run of the job that ended, well or not, still holds."""
+
+    def held(self, state: Any, slot: int) -> Sequence[int]:
         """Return the rows of a slot that came in rounds before."""
         return ()
 
@@ -150,7 +157,8 @@ class IterativeJob(ABC):
 
 
 class RoundJob(IterativeJob):
-    """A job that plans each of its rounds itself, from what came of those before. All of its slots have one code."""
+    """A job that plans each of its rounds itself, from what came of those before. All of its slots have one code, or
+    those of `codes` in turn."""
 
     by_slot = True
     ahead = restarts = False
@@ -164,18 +172,18 @@ class RoundJob(IterativeJob):
         return False
 
     @abstractmethod
-    def open(self, cluster: Cluster) -> Plan:
+    def open(self, cluster: Cluster, state: Any) -> Plan:
         """Return the plan of the next round, with one lane per place, and load what it needs."""
 
     @abstractmethod
-    def close(self, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
+    def close(self, state: Any, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
         """Use what came of a round; return whether it was the last, or None where `decide` is called later."""
 
     def advance(
         self, state: Any, iteration: int, collected: Collected, decide: Callable[[bool], None]
     ) -> tuple[Any, bool | None]:
         """Close the round."""
-        return state, self.close(collected, decide)
+        return state, self.close(state, collected, decide)
 
     def step(self, state: Any, recovered: Any) -> Any:
         """Never called: `close` takes what came."""

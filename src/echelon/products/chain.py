@@ -104,7 +104,7 @@ class ChainJob(RoundJob):
         """Return what travels to the workers."""
         return ProductWork(self.product_code)
 
-    def open(self, cluster: Cluster) -> Plan:
+    def open(self, cluster: Cluster, state: Any) -> Plan:
         """Begin the next product, if there is one, and plan the round."""
         self._cluster = cluster
         product = self._source.next_product()
@@ -151,12 +151,12 @@ class ChainJob(RoundJob):
         listed = [self._products[number] for number in self._plan.products]
         return RoundFactors([(each.first.key, each.second.key, tuple(each.keys)) for each in listed])
 
-    def held(self, slot: int) -> Sequence[int]:
+    def held(self, state: Any, slot: int) -> Sequence[int]:
         """Return the rows of a product that came in rounds before."""
         assert self._plan is not None
         return tuple(self._products[self._plan.products[slot]].messages)
 
-    def close(self, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
+    def close(self, state: Any, collected: Collected, decide: Callable[[bool], None]) -> bool | None:
         """Take over the messages of a round; start decoding finished products."""
         plan, weights, messages = self._plan, collected.weights, collected.take()
         assert plan is not None

@@ -11,11 +11,15 @@ from echelon.schemes.block_coordinate import BlockPlan, block_coordinate
 from echelon.schemes.coded_plan import CodedPlan
 from echelon.schemes.coded_rows import coded_rows
 from echelon.schemes.fractional_repetition import fractional_repetition
+from echelon.schemes.gradient_chain import GradientChain
 from echelon.schemes.gradient_coding import gradient_coding
+from echelon.schemes.gradient_window import GradientPlan, GradientWindow
 from echelon.schemes.lagrange import lagrange
 from echelon.schemes.multi_message import multi_message
+from echelon.schemes.multiplexed import m_sgc
 from echelon.schemes.pull import pull
 from echelon.schemes.quorum import quorum
+from echelon.schemes.reattempted import sr_sgc
 from echelon.schemes.sequential import (
     Sequential,
     diagonal_interleaved,
@@ -58,10 +62,16 @@ CHAINS: dict[str, Callable[..., Sequential]] = {
     "polynomial_products": _scheme("sequential.polynomial_products"),
     "uncoded_products": _scheme("sequential.uncoded_products"),
 }
+# the same for gradients of several models in turn: a `GradientWindow` makes the plans
+GRADIENT_CHAINS: dict[str, Callable[..., GradientChain]] = {
+    "m_sgc": _scheme("multiplexed.m_sgc"),
+    "sr_sgc": _scheme("reattempted.sr_sgc"),
+}
 
 __all__ = [
-    "CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
-    "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
-    "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
-    "pull", "quorum", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
+    "CHAINS", "GRADIENT_CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "GradientChain", "GradientPlan",
+    "GradientWindow", "RoundPlan", "Sequential", "Window", "any_k", "backups", "block_coordinate", "coded_rows",
+    "diagonal_interleaved", "fractional_repetition", "gradient_coding", "improved_diagonal_interleaved", "lagrange",
+    "m_sgc", "multi_message", "polynomial_products", "pull", "quorum", "sliding_window", "split_code", "sr_sgc",
+    "uncoded_multi_message", "uncoded_products",
 ]  # fmt: skip

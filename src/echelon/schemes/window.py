@@ -17,6 +17,7 @@ from echelon.arrays import BoolArray
 from echelon.endings import WAITING, LaneEnding
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Slot, Task
+from echelon.schemes.history import History, missed
 from echelon.schemes.sequential import Sequential
 
 
@@ -66,9 +67,14 @@ class Window:
 
     def __init__(self, scheme: Sequential) -> None:
         self.scheme = checks.instance("scheme", scheme, Sequential)
-        self.history: BoolArray = np.zeros((0, scheme.workers), dtype=bool)  # stragglers of the last rounds
+        self._history = History(scheme.workers, scheme.model)
         self._open: list[_Open] = []  # the newest first
         self._plan: RoundPlan | None = None
+
+    @property
+    def history(self) -> BoolArray:
+        """Stragglers of the last rounds, shape (rounds, workers)."""
+        return self._history.stragglers
 
     @property
     def products(self) -> list[int]:
@@ -104,8 +110,7 @@ class Window:
             Slot(rows=self.scheme.rows, threshold=self._missing(known), known=tuple(known.rows)) for known in self._open
         ]
         due = tuple(slot for slot, known in enumerate(self._open) if known.age == self.scheme.delay)
-        limits = () if self.scheme.model is None else self.scheme.model.limits(self.history)
-        ending = WAITING[self.scheme.waiting](due=due, limits=limits, tolerance=self.scheme.tolerance)
+        ending = WAITING[self.scheme.waiting](due=due, limits=self._history.limits(), tolerance=self.scheme.tolerance)
         self._plan = RoundPlan(self.products, slots, lanes, ending)
         return self._plan
 
@@ -159,15 +164,11 @@ class Window:
         for slot, known in enumerate(self._open):
             known.rows += [row for at, row in sorted(came) if at == slot and row not in known.rows]
             known.failed = {}
-        for place, lane in enumerate(plan.lanes):
-            for task in lane:
-                if (task.slot, task.row) not in came and task.slot not in settled:
-                    straggled[place] = True
-                    self._open[task.slot].failed[place] = task.row
+        for place, (slot, row) in missed(plan, came, settled):
+            straggled[place] = True
+            self._open[slot].failed[place] = row
         self._open = [known for slot, known in enumerate(self._open) if slot not in settled]
         for known in self._open:
             known.age += 1
-        keep = 0 if self.scheme.model is None else self.scheme.model.window - 1
-        seen = np.concatenate([self.history, straggled[None]])
-        self.history = seen[max(0, len(seen) - keep) :]
+        self._history.note(straggled)
         return finished

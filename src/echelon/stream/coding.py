@@ -31,8 +31,9 @@ class Coding:
     def of(self, job: IterativeJob, plan: CodedPlan | None) -> Coded:
         """Return the codes of a job's slots and their decoders; may take long the first time."""
         with self._lock:
-            codes = (self._code(job, self._of(job)),) if plan is None else plan.codes
-            if plan is None and job.own_code is None:
+            own = job.codes if plan is None else plan.codes
+            codes = (self._code(job, self._of(job)),) if own is None else own
+            if own is None and job.own_code is None:
                 self._tell_none(job, codes[0])
             decoders = {code: self._decoders.get(code) or Decoder(code, limit=job.noise_limit) for code in codes}
             self._decoders |= decoders

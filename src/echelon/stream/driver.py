@@ -315,7 +315,7 @@ class Driver:
                 self._store = store
             elif not self.pacing.known:
                 self._tidy()  # the first round is there to be learnt from
-            made = job.open(self._cluster)
+            made = job.open(self._cluster, running.state)
             if self.overlap and following is not None and made is None:
                 ahead = self._begin(self._jobs[following], running, workers)
             start = self.now()
@@ -381,7 +381,9 @@ class Driver:
         message = self._messages[slot, rows[-1]]
         coarsest, adding = max(precisions(message, i) for i in range(len(trees.layout(message.form).segments)))
         try:
-            weights = running.decoders[slot % len(running.decoders)].weights((*running.job.held(slot), *rows))
+            weights = running.decoders[slot % len(running.decoders)].weights(
+                (*running.job.held(running.state, slot), *rows)
+            )
         except NotDecodable:
             return events.Refused(self.now(), round, slot)
         error = weights.relative_to_terms(coarsest, adding)
@@ -517,6 +519,7 @@ class Driver:
         if running is self._served:
             self._seen = self._served = None
             self._liveness.dropped(self.now())
+        running.job.ended(running.state)
         error = None if cause is None else job_failed(running, cause)
         self._unkept.drop(number)
         self._unkept.keep(

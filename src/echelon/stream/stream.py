@@ -329,6 +329,8 @@ class Stream(Closing):
             raise ArgumentError(
                 f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one per worker of the stream"
             )
+        if job.workers not in (None, self.workers):
+            raise ArgumentError(f"job: it is for {job.workers} workers; the stream has {self.workers}")
 
     def _check_open(self) -> None:
         self._out.check_whole()

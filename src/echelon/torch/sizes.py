@@ -87,7 +87,7 @@ class SizedJob(SumJob):
         super().__init__(plan=sizes.plan, **options)
         self._sizes = sizes
 
-    def open(self, cluster: Cluster) -> CodedPlan:
+    def open(self, cluster: Cluster, state: Any) -> CodedPlan:
         """Return the plan of this step."""
         return self._sizes.plan
 
