@@ -116,7 +116,7 @@ class LocalJob(IterativeJob):
         """Return what travels to the workers."""
         return self._work
 
-    def open(self, cluster: Cluster) -> Plan | None:
+    def open(self, cluster: Cluster, state: Any) -> Plan | None:
         """Return a plan with as many steps per place as its speed asks for, where that has changed."""
         if self._steps != self._shares.steps:
             self._steps = self._shares.steps
