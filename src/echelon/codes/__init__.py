@@ -19,6 +19,7 @@ from echelon.codes.mds import mds
 from echelon.codes.polynomial import polynomial
 from echelon.codes.products import ProductCode
 from echelon.codes.reed_solomon import reed_solomon, threshold_of
+from echelon.codes.short_messages import short_messages
 from echelon.codes.subspace import subspace
 from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, tracker
 from echelon.codes.uncoded import uncoded
@@ -41,6 +42,7 @@ CODES: dict[str, Callable[..., Code]] = {
     "mds": _family("mds.mds"),
     "polynomial": _family("polynomial.polynomial"),
     "reed_solomon": _family("reed_solomon.reed_solomon"),
+    "short_messages": _family("short_messages.short_messages"),
     "subspace": _family("subspace.subspace"),
     "uncoded": _family("uncoded.uncoded"),
 }
@@ -50,7 +52,7 @@ __all__ = [
     "CODES", "NO_ERROR", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder", "ErrorEstimate",
     "LagrangeCode", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights", "combine", "cyclic",
     "fractional_repetition", "khatri_rao", "lagrange", "mds", "named_code", "polynomial", "reed_solomon", "relative",
-    "rounding", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+    "rounding", "short_messages", "subspace", "threshold_of", "tracker", "uncoded", "verify",
 ]  # fmt: skip
 
 

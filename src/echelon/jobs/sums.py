@@ -46,7 +46,8 @@ class SumJob(IterativeJob):
     code: your own code for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
         arguments, such as "fractional_repetition:load=3", which the redundancy completes; or ``code(parts)``. Workers
         still get consecutive rows by their speeds, as many as suit them best just now; the first row of a worker costs
-        all of its chunks, a further one those that the row before it did not need.
+        all of its chunks, a further one those that the row before it did not need. With "short_messages:pieces=2" a row
+        is half as long as a result, and combines one chunk more; its chunks are then computed one by one.
     plan: how the sum is protected instead, and which worker computes what: a plan with codes from `echelon.schemes`
         (multi_message, gradient_coding, …), with one lane per worker of the stream. The stream's redundancy and
         split are then not used.
@@ -112,7 +113,7 @@ class SumJob(IterativeJob):
         needed = min(self.parts, max(1, round(self.parts / redundancy)))
         if self.own_code is not None:
             made = made_code(self.own_code, parts=self.parts, rows=self.parts, critical=needed, rng=rng)
-            if not _is_sum(made):
+            if not made.sums:
                 raise ArgumentError("code: not allowed; must give a sum of partial results, by real numbers")
             return made
         if needed == self.parts:
@@ -154,7 +155,7 @@ class SumJob(IterativeJob):
 def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     if not isinstance(plan, CodedPlan):
         raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must have codes (echelon.schemes.CodedPlan)")
-    if not all(map(_is_sum, plan.codes)):
+    if not all(code.sums for code in plan.codes):
         raise ArgumentError("plan: not allowed; every slot must give a sum of partial results, by a real code")
     if sorted(chunk for some in plan.chunks for chunk in some) != list(range(plan.parts)):
         raise ArgumentError("plan: not allowed; every chunk must be in one slot, once")
@@ -163,17 +164,15 @@ def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     return plan
 
 
-def _is_sum(code: Code) -> bool:
-    """Return whether a code gives the sum of partial results, by real numbers."""
-    summed = code.target.shape[0] == 1 and bool((code.target == 1).all())
-    return summed and not code.precoded and not np.iscomplexobj(code.matrix)
-
-
 def rows_of(codes: Sequence[Code], parts: Sequence[Sequence[int]]) -> list[list[tuple[tuple[int, ...], NumberArray]]]:
-    """Return which parts every row of every slot combines, by the names that a plan has for them, and how."""
+    """Return which parts every row of every slot combines, by the names that a plan has for them, and how.
+
+    Coefficients of a row have shape (parts,), or (parts, pieces) where the code combines pieces of results.
+    """
     rows = []
     for code, names in zip(codes, parts, strict=True):
-        held = zip(code.matrix, code.support, strict=True)
+        pieces = (code.pieces,) if code.pieces > 1 else ()
+        held = zip(code.matrix.reshape(code.rows, code.parts, *pieces), code.support, strict=True)
         rows.append([(tuple(names[i] for i in np.flatnonzero(some).tolist()), row[some]) for row, some in held])
     return rows
 

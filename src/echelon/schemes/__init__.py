@@ -22,6 +22,7 @@ from echelon.schemes.sequential import (
     polynomial_products,
     uncoded_products,
 )
+from echelon.schemes.short_messages import short_messages
 from echelon.schemes.sliding_window import sliding_window
 from echelon.schemes.splitting import split_code
 from echelon.schemes.uncoded_multi_message import uncoded_multi_message
@@ -44,6 +45,7 @@ SCHEMES: dict[str, Callable[..., Plan]] = {
     "lagrange": _scheme("lagrange.lagrange"),
     "multi_message": _scheme("multi_message.multi_message"),
     "pull": _scheme("pull.pull"),
+    "short_messages": _scheme("short_messages.short_messages"),
     "sliding_window": _scheme("sliding_window.sliding_window"),
     "uncoded_multi_message": _scheme("uncoded_multi_message.uncoded_multi_message"),
 }
@@ -61,5 +63,5 @@ __all__ = [
     "CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
     "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
     "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
-    "pull", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
+    "pull", "short_messages", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
 ]  # fmt: skip
