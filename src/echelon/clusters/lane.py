@@ -187,9 +187,7 @@ class Lane:
             self._kept.pop(part, None)
 
 
-def _combined(
-    coefficients: NumberArray, segments: Sequence[NumberArray], out: NumberArray | None
-) -> NumberArray:
+def _combined(coefficients: NumberArray, segments: Sequence[NumberArray], out: NumberArray | None) -> NumberArray:
     """Return the weighted sum of segments, written into `out` where it is given."""
     total: NumberArray = combine(coefficients[None], segments, None if out is None else out[None])[0]
     return total

@@ -32,9 +32,7 @@ def short_form(form: bytes, pieces: int) -> bytes:
     return short
 
 
-def combined_pieces(
-    coefficients: NumberArray, segments: Sequence[NumberArray], out: NumberArray | None
-) -> NumberArray:
+def combined_pieces(coefficients: NumberArray, segments: Sequence[NumberArray], out: NumberArray | None) -> NumberArray:
     """Return the weighted sum of all pieces of some segments, weights of shape (segments, pieces).
 
     >>> combined_pieces(np.array([[1.0, 2.0]]), [np.array([1.0, 2.0, 3.0])], None).tolist()

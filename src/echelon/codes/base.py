@@ -97,9 +97,10 @@ class Code:
     def support(self) -> BoolArray:
         """Which parts each row combines, shape (rows, parts)."""
         held: BoolArray = self.matrix != 0
-        if self.pieces > 1:
-            held = held.reshape(self.rows, self.parts, self.pieces).any(axis=2)
-        return held
+        if self.pieces == 1:
+            return held
+        pieced: BoolArray = np.any(held.reshape(self.rows, self.parts, self.pieces), axis=2)
+        return pieced
 
     @cached_property
     def sums(self) -> bool:

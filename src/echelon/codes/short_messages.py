@@ -17,7 +17,9 @@ from echelon.codes.decoder import Decoder
 from echelon.errors import ArgumentError, NotDecodable
 
 _DRAWS, _FEW_DRAWS = 40, 4  # that compete; few where codes are large, and take long to measure
+_WAVES = 4
 _LARGE = 64  # rows of a large code
+_APART = 0.15  # of the distance of neighbours, by which points of waves are moved
 _SETS, _ALL = 60, 200  # sets of rows that codes are measured on besides arcs; or all sets, where there are no more
 _WORST = 1e10  # gain beyond which no code is given: float64 keeps five digits
 
@@ -25,9 +27,9 @@ _WORST = 1e10  # gain beyond which no code is given: float64 keeps five digits
 def short_messages(*, rows: int, critical: int, pieces: int, rng: Generator) -> Code:
     """Return as many rows as parts, each 1/pieces as long as a result; any `critical` of them give the sum.
 
-    A row combines rows - critical + pieces consecutive parts: with s losses allowed, s + pieces of them. Prefer it where
-    messages, and not computing, are what a round waits for: one more part to compute makes messages half as long, two
-    more a third.
+    A row combines rows - critical + pieces consecutive parts: with s losses allowed, s + pieces of them. Prefer it
+    where messages, and not computing, are what a round waits for: one more part to compute makes messages half as long,
+    two more a third.
 
     With K = critical, V a real K x n matrix of which any K columns are independent, and B_j an m x K matrix for each
     part j, row i is sum_j (B_j v_i) . (pieces of part j). The last m columns of each B_j are the unit matrix: so the
@@ -35,8 +37,8 @@ def short_messages(*, rows: int, critical: int, pieces: int, rng: Generator) -> 
     the K - m rows i that do not hold part j: a square system for each j.
 
     Differs from paper: V is random, or waves (cosines and sines of K neighbouring frequencies, of which the lowest m
-    carry the sum), whatever lets noise through least on arcs of losses and on random ones; all of a result's pieces are
-    its neighbouring numbers, so that none is copied to cut it.
+    carry the sum), whatever lets noise through least on arcs of losses and on random ones; a piece is a run of
+    neighbouring numbers, so that nothing is copied to cut a result.
 
     >>> code = short_messages(rows=6, critical=4, pieces=2, rng=np.random.default_rng(1))
     >>> code.threshold, code.cost(0), code.matrix.shape, code.target.shape
@@ -47,7 +49,7 @@ def short_messages(*, rows: int, critical: int, pieces: int, rng: Generator) -> 
     checks.whole("critical", critical, least=pieces, most=rows)
     checks.generator("rng", rng)
     sets = _measured(rows, critical, rng)
-    draws = [_waves(rows, critical, pieces)]
+    draws = [_waves(rows, critical, pieces, rng) for _ in range(_WAVES)]
     draws += [rng.standard_normal((critical, rows)) for _ in range(_DRAWS if rows <= _LARGE else _FEW_DRAWS)]
     best, least = None, _WORST
     for columns in draws:
@@ -63,17 +65,18 @@ def short_messages(*, rows: int, critical: int, pieces: int, rng: Generator) -> 
     return best
 
 
-def _waves(rows: int, critical: int, pieces: int) -> FloatArray:
+def _waves(rows: int, critical: int, pieces: int, rng: Generator) -> FloatArray:
     """Return waves of K neighbouring frequencies around 0 on n points in a circle, the lowest ones last.
 
-    In complex terms that is a Vandermonde matrix on roots of unity, columns scaled: any K columns are independent.
+    In complex terms that is a Vandermonde matrix on points of the unit circle, columns scaled: any K columns are
+    independent. On points at equal distances some K - 1 of them would be enough, by symmetry; here they are not.
     """
-    angles = 2 * np.pi * np.arange(rows) / rows
+    angles = 2 * np.pi * (np.arange(rows) + rng.uniform(-_APART, _APART, rows)) / rows
     found = []
     for frequency in (critical - 1) / 2 - np.arange(critical // 2):  # halves where K is even
         found += [np.cos(frequency * angles), np.sin(frequency * angles)]
     level = [np.full(rows, 0.5**0.5)] * (critical % 2)
-    # cosine and sine of a frequency stay together: then all parts are as well conditioned as one another
+    # cosine and sine of a frequency stay together: then all parts are about as well conditioned as one another
     return np.array([*found, *level] if pieces % 2 else [*level, *found])
 
 

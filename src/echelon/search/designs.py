@@ -133,7 +133,9 @@ def spread(plan: CodedPlan, sizes: IntArray | Sequence[int]) -> CodedPlan:
         widths = tuple(len(held[chunk]) for chunk in chunks)
         if (code, widths) not in made:
             made[code, widths] = replace(
-                code, matrix=_repeated(code.matrix, widths, code.pieces), target=_repeated(code.target, widths, code.pieces)
+                code,
+                matrix=_repeated(code.matrix, widths, code.pieces),
+                target=_repeated(code.target, widths, code.pieces),
             )
         codes.append(made[code, widths])
     parts = [[part for chunk in some for part in held[chunk]] for some in plan.chunks]
