@@ -17,6 +17,7 @@ PLANS = {
     "uncorrelated": lambda: schemes.multi_message(workers=6, load=3, clusters=2, orders=[1, 3]),
     "hybrid": lambda: schemes.multi_message(workers=6, load=3, clusters=2, orders=[1, 2, 3], hybrid=True),
     "fractional repetition": lambda: schemes.fractional_repetition(workers=6, load=3),
+    "short messages": lambda: schemes.short_messages(workers=6, load=4, pieces=3),
     "uncoded": lambda: schemes.uncoded_multi_message(workers=6, load=2),
     "pulled": lambda: schemes.pull(workers=6, parts=9, ahead=1),
     "pulled, with copies": lambda: schemes.pull(workers=6, parts=9, batch=2, copies=3),
