@@ -41,7 +41,8 @@ class IterativeJob(ABC):
     `message_bytes` is the size of a message, where it is known before one comes. `encodes` says whether its data may be
     encoded for more redundancy while it runs, at no more work per row. `copies` says whether each call of its
     functions on a worker gets copies of what it is given, instead of data that it can't change. `verify` says how
-    results are checked before each step, one of `VERIFY`; None: as the stream does.
+    results are checked before each step, one of `VERIFY`; None: as the stream does. `regroup` is the number of groups
+    of its plan that each worker holds data of, to change groups between rounds (`schemes.Regrouping`); None: they stay.
     """
 
     parts: int
@@ -57,6 +58,7 @@ class IterativeJob(ABC):
     message_bytes = 0.0
     encodes = copies = False
     verify: str | None = None
+    regroup: int | None = None
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None

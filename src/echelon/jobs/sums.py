@@ -15,7 +15,7 @@ from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.calling import call
 from echelon.jobs.chunks import Chunks
 from echelon.jobs.own_code import OwnCode, made_code
-from echelon.schemes import CodedPlan
+from echelon.schemes import CodedPlan, Regrouping
 
 MESSAGES = ("bfloat16",)
 MOST_CODED = 1500  # chunks: making and decoding a cyclic code takes seconds here, and minutes beyond
@@ -52,6 +52,9 @@ class SumJob(IterativeJob):
         (multi_message, gradient_coding, …), with one lane per worker of the stream. The stream's redundancy and
         split are then not used.
     lend: whether workers whose slot is recovered may repeat work of slots that lag, where that looks like a gain.
+    regroup: how many clusters of the plan each worker has data of. Before each round, workers are dealt out to them
+        anew, so that those who were late in the round before are spread evenly (`echelon.schemes.Regrouping`): for
+        workers that are slow for several rounds on end. Not with verify="vote", whose rows have their own lanes.
     messages: "bfloat16" halves what is sent of float32 results (others are refused): each row is rounded to 8 bits of
         precision, off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the default
         tolerance is then 2^-4. None sends rows as they are.
@@ -81,6 +84,7 @@ class SumJob(IterativeJob):
         code: OwnCode | None = None,
         plan: CodedPlan | None = None,
         lend: bool = False,
+        regroup: int | None = None,
         messages: str | None = None,
         copies: bool = False,
         verify: str | None = None,
@@ -105,6 +109,13 @@ class SumJob(IterativeJob):
         if checks.flag("lend", lend) and plan is None:
             raise ArgumentError("lend: not allowed without a plan; rows of one slot are shared out by speed anyway")
         self.lend = bool(lend)
+        if regroup is not None:
+            if plan is None or verify == "vote":
+                raise ArgumentError(
+                    f"regroup: {regroup!r} is not allowed; must be given with a plan of clusters, and without "
+                    'verify="vote"'
+                )
+            self.regroup = Regrouping(plan, regroup).held
         self.messages = None if messages is None else checks.one_of("messages", messages, MESSAGES)
         self.copies = bool(copies)
 

@@ -15,6 +15,7 @@ from echelon.schemes.gradient_coding import gradient_coding
 from echelon.schemes.lagrange import lagrange
 from echelon.schemes.multi_message import multi_message
 from echelon.schemes.pull import pull
+from echelon.schemes.regrouping import Regrouping
 from echelon.schemes.sequential import (
     Sequential,
     diagonal_interleaved,
@@ -60,7 +61,7 @@ CHAINS: dict[str, Callable[..., Sequential]] = {
 }
 
 __all__ = [
-    "CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "RoundPlan", "Sequential", "Window", "any_k",
+    "CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "Regrouping", "RoundPlan", "Sequential", "Window", "any_k",
     "backups", "block_coordinate", "coded_rows", "diagonal_interleaved", "fractional_repetition",
     "gradient_coding", "improved_diagonal_interleaved", "lagrange", "multi_message", "polynomial_products",
     "pull", "short_messages", "sliding_window", "split_code", "uncoded_multi_message", "uncoded_products",
