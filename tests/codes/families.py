@@ -14,6 +14,7 @@ from echelon.codes import (
     mds,
     polynomial,
     reed_solomon,
+    short_messages,
     subspace,
     uncoded,
 )
@@ -62,6 +63,12 @@ SMALL = {
         lambda: reed_solomon(arcs(7, 3), real=True),
         lambda: reed_solomon(arcs(8, 4), real=True),
     ],
+    "short_messages": [
+        lambda: short_messages(rows=6, critical=4, pieces=2, rng=rng()),
+        lambda: short_messages(rows=7, critical=5, pieces=3, rng=rng()),
+        lambda: short_messages(rows=5, critical=3, pieces=1, rng=rng()),
+        lambda: short_messages(rows=4, critical=4, pieces=4, rng=rng()),
+    ],
     "subspace": [
         lambda: subspace(critical=2, rows=3, parts=3, rng=rng()),
         lambda: subspace(critical=4, rows=6, parts=6, rng=rng()),
@@ -79,6 +86,7 @@ LARGE = {
     "polynomial": lambda: polynomial(x=4, y=6, rows=30, rng=rng()),
     "mds": lambda: mds(parts=60, rows=70, rng=rng()),
     "reed_solomon": lambda: reed_solomon(arcs(40, 10)),
+    "short_messages": lambda: short_messages(rows=24, critical=21, pieces=3, rng=rng()),
     "subspace": lambda: subspace(critical=20, rows=24, parts=24, rng=rng()),
     "uncoded": lambda: uncoded(parts=30),
 }

@@ -26,6 +26,7 @@ SUMS = {
     "a name": lambda: "cyclic",
     "a name with arguments": lambda: "fractional_repetition:load=3",
     "a function": lambda: with_a_checksum,
+    "short messages": lambda: "short_messages:pieces=2",
 }
 
 

@@ -27,15 +27,16 @@ def plans(profile):
 @pytest.mark.parametrize("parts", [6, 13, 18])
 def test_enough_rows_of_every_slot_give_the_sum_of_all_parts(parts):
     rng = np.random.default_rng(parts)
-    values = rng.normal(size=parts)
+    results = rng.normal(size=(parts, 24))  # 24 numbers each: whatever they are cut into divides that
     for name, plan in plans(cluster([1.0] * 6, critical=parts)).items():
         assert sorted(part for some in plan.chunks for part in some) == list(range(parts)), name
-        total = 0.0
+        total = np.zeros(24)
         for code, slot, chunks in zip(plan.codes, plan.slots, plan.chunks, strict=True):
             rows = np.sort(rng.choice(slot.rows, slot.threshold, replace=False))
-            messages = [np.atleast_1d(code.matrix[row] @ values[list(chunks)]) for row in rows.tolist()]
-            total += Decoder(code).weights(rows.tolist()).combine(messages)[0, 0]
-        assert total == pytest.approx(values.sum()), name
+            pieces = results[list(chunks)].reshape(len(chunks) * code.pieces, -1)
+            messages = [code.matrix[row] @ pieces for row in rows.tolist()]
+            total += Decoder(code).weights(rows.tolist()).combine(messages).ravel()
+        np.testing.assert_allclose(total, results.sum(axis=0), atol=1e-9, err_msg=name)
 
 
 def test_a_task_costs_the_parts_that_its_worker_has_not_computed():

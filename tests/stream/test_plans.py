@@ -17,6 +17,7 @@ PLANS = {
     "uncorrelated": lambda: schemes.multi_message(workers=6, load=3, clusters=2, orders=[1, 3]),
     "hybrid": lambda: schemes.multi_message(workers=6, load=3, clusters=2, orders=[1, 2, 3], hybrid=True),
     "fractional repetition": lambda: schemes.fractional_repetition(workers=6, load=3),
+    "short messages": lambda: schemes.short_messages(workers=6, load=4, pieces=3),
     "uncoded": lambda: schemes.uncoded_multi_message(workers=6, load=2),
     "pulled": lambda: schemes.pull(workers=6, parts=9, ahead=1),
     "pulled, with copies": lambda: schemes.pull(workers=6, parts=9, batch=2, copies=3),
@@ -70,7 +71,8 @@ def test_a_job_with_its_own_plan_gives_what_one_process_gets(stream, name, lend)
     least = sum(1 if slot.alone else slot.threshold for slot in plan.slots)
     repeats = 2 if lend else 1
     assert 8 * least <= done.messages <= 8 * (plan.tasks + len(plan.pooled)) * repeats
-    assert done.nbytes == done.messages * 4 * 8  # four numbers a message
+    length = -(-4 // plan.codes[0].pieces)  # of four numbers
+    assert done.nbytes == done.messages * length * 8
 
 
 def test_a_lost_worker_s_lane_is_taken_over_and_the_sum_stays_right():

@@ -19,7 +19,10 @@ class Work(Protocol):
     """
 
     def row(self, slot: int, row: int) -> tuple[Sequence[int], NumberArray]:
-        """Return which parts a row combines, and with what coefficients."""
+        """Return which parts a row combines, and with what coefficients, shape (parts,).
+
+        Or of shape (parts, pieces): then it combines pieces of their results, and is as long as one of these.
+        """
 
     def part(self, state: Any, part: int) -> Any:
         """Return the result of a part: an array, or dicts, lists and tuples of arrays."""

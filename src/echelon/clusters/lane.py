@@ -22,6 +22,7 @@ from echelon.clusters.ahead import AheadState
 from echelon.clusters.base import AtOnce, Remembers, Work, Writes
 from echelon.clusters.narrow import is_narrow, narrowed
 from echelon.clusters.pace import Pace
+from echelon.clusters.pieces import combined_pieces, short_form
 from echelon.codes import combine
 from echelon.codes.combine import largest
 from echelon.delays.base import parts_of
@@ -83,11 +84,12 @@ class Lane:
         parts, coefficients = self._work.row(slot, row)
         if isinstance(self._work, Remembers):
             return self._gone_on(self._work, parts)
-        if isinstance(self._work, Writes) and self._alone(parts):
+        whole = coefficients.ndim == 1
+        if whole and isinstance(self._work, Writes) and self._alone(parts):
             return self._written(self._work, parts, coefficients)
-        if len(parts) == 1 and coefficients[0] == 1:
+        if whole and len(parts) == 1 and coefficients[0] == 1:
             return self._plain(parts[0])
-        if isinstance(self._work, AtOnce) and self._alone(parts):
+        if whole and isinstance(self._work, AtOnce) and self._alone(parts):
             return self._at_once(self._work, parts, coefficients)
         used: dict[int, tuple[bytes, list[NumberArray]]] = {}
         for part in parts:
@@ -107,9 +109,11 @@ class Lane:
                     f"result: part {part} gave {other.decode()}, part {parts[0]} gave {form.decode()}; all parts must "
                     "give results of one shape and type"
                 )
+        form = form if whole else short_form(form, coefficients.shape[1])
         out = self._allocate(form, None) if self._allocate is not None else None
+        adding = _combined if whole else combined_pieces
         return form, [
-            combine(coefficients[None], segments, None if out is None else out[i][None])[0]
+            adding(coefficients, segments, None if out is None else out[i])
             for i, segments in enumerate(zip(*(segments for _, segments in results), strict=True))
         ]
 
@@ -197,6 +201,12 @@ class Lane:
             self._uses[part] = left
         else:
             self._kept.pop(part, None)
+
+
+def _combined(coefficients: NumberArray, segments: Sequence[NumberArray], out: NumberArray | None) -> NumberArray:
+    """Return the weighted sum of segments, written into `out` where it is given."""
+    total: NumberArray = combine(coefficients[None], segments, None if out is None else out[None])[0]
+    return total
 
 
 class AheadLane:

@@ -23,6 +23,7 @@ from echelon.codes.polynomial import polynomial
 from echelon.codes.products import ProductCode
 from echelon.codes.reed_solomon import reed_solomon, threshold_of
 from echelon.codes.residual import Approximate, residual
+from echelon.codes.short_messages import short_messages
 from echelon.codes.subspace import subspace
 from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, residual_tracker, tracker
 from echelon.codes.uncoded import uncoded
@@ -47,6 +48,7 @@ CODES: dict[str, Callable[..., Code]] = {
     "mds": _family("mds.mds"),
     "polynomial": _family("polynomial.polynomial"),
     "reed_solomon": _family("reed_solomon.reed_solomon"),
+    "short_messages": _family("short_messages.short_messages"),
     "subspace": _family("subspace.subspace"),
     "uncoded": _family("uncoded.uncoded"),
 }
@@ -55,9 +57,9 @@ globals().update(CODES)  # here a name is the function, not its file
 __all__ = [
     "CODES", "NO_ERROR", "Approximate", "Checker", "Checks", "Code", "CountTracker", "Decoded", "Decoder",
     "ErrorEstimate", "LagrangeCode", "PairTracker", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights",
-    "balanced", "combine", "cyclic", "fractional_repetition", "graph", "khatri_rao", "lagrange", "mds", "named_code",
-    "polynomial", "reed_solomon", "relative", "residual", "residual_tracker", "rounding", "subspace", "threshold_of",
-    "tracker", "uncoded", "verify",
+    "balanced", "combine", "cyclic", "fractional_repetition", "graph", "khatri_rao", "lagrange", "mds",
+    "named_code", "polynomial", "reed_solomon", "relative", "residual", "residual_tracker", "rounding",
+    "short_messages", "subspace", "threshold_of", "tracker", "uncoded", "verify",
 ]  # fmt: skip
 
 

@@ -34,6 +34,8 @@ class Code:
     systematic: how many of the first rows are the parts themselves.
     limit: the largest noise amplification that a decoder accepts by default; beyond it the decoder waits for one more
         row.
+    pieces: into how many pieces of one length results are cut; rows combine pieces, and so are shorter than results.
+        Columns are then pieces: column ``part * pieces + i`` of `matrix` and `target` is piece i of a part.
     """
 
     matrix: NumberArray
@@ -43,6 +45,7 @@ class Code:
     precoded: bool = False
     systematic: int = 0
     limit: float = 1e8
+    pieces: int = 1
 
     def __post_init__(self) -> None:
         for name in ("matrix", "target"):
@@ -58,6 +61,12 @@ class Code:
         if not np.isfinite(self.matrix).all() or not np.isfinite(self.target).all():
             raise ArgumentError("matrix, target: must be finite everywhere")
         checks.whole("threshold", self.threshold, least=1, most=self.rows)
+        checks.whole("pieces", self.pieces, least=1)
+        if self.matrix.shape[1] % self.pieces or (self.pieces > 1 and (self.precoded or self.systematic)):
+            raise ArgumentError(
+                f"pieces: {self.pieces} is not allowed; must divide the {self.matrix.shape[1]} columns, and be 1 where "
+                "rows are encoded beforehand"
+            )
         checked_limit(self.limit)
         if self.systematic and not self._is_systematic():
             raise ArgumentError(
@@ -83,18 +92,29 @@ class Code:
     @property
     def parts(self) -> int:
         """Number of parts that rows combine."""
-        return int(self.matrix.shape[1])
+        return int(self.matrix.shape[1]) // self.pieces
 
     @cached_property
     def support(self) -> BoolArray:
         """Which parts each row combines, shape (rows, parts)."""
         held: BoolArray = self.matrix != 0
-        return held
+        if self.pieces == 1:
+            return held
+        pieced: BoolArray = np.any(held.reshape(self.rows, self.parts, self.pieces), axis=2)
+        return pieced
+
+    @cached_property
+    def sums(self) -> bool:
+        """Whether what it recovers is the sum of the parts' results, piece by piece, from real combinations of them."""
+        each = np.eye(self.pieces)
+        summed = self.target.shape == (self.pieces, self.matrix.shape[1]) and not self.precoded
+        whole = (self.target.reshape(self.pieces, -1, self.pieces) == each[:, None, :]).all() if summed else False
+        return bool(whole) and not np.iscomplexobj(self.matrix)
 
     @cached_property
     def plain(self) -> bool:
         """Whether the rows are the parts themselves, in their order, and no others."""
-        one_each = self.rows == self.parts == np.count_nonzero(self.support)
+        one_each = self.pieces == 1 and self.rows == self.parts == np.count_nonzero(self.support)
         return one_each and bool((self.matrix.diagonal() == 1).all())
 
     @cached_property
@@ -129,7 +149,7 @@ class Code:
         return len(listed) if self.precoded else int(np.count_nonzero(self.support[listed].any(axis=0)))
 
     def encode(self, parts: Any) -> list[Any]:
-        """Return all rows of an array (NumPy, torch, …) whose first axis runs over the parts.
+        """Return all rows of an array (NumPy, torch, …) whose first axis runs over the parts, or their pieces.
 
         The rest may have any shape. Rows that are parts themselves are views: nothing is copied.
         """

@@ -43,7 +43,8 @@ class IterativeJob(ABC):
     functions on a worker gets copies of what it is given, instead of data that it can't change. `workers` is how many
     it is for, where it can't take any number of them; `codes` are those of its slots, over and over again, where it has
     more than one without a plan. `verify` says how results are checked before each step, one of `VERIFY`; None: as the
-    stream does.
+    stream does. `regroup` is the number of groups of its plan that each worker holds data of, to change groups between
+    rounds (`schemes.Regrouping`); None: they stay.
     """
 
     parts: int
@@ -61,6 +62,7 @@ class IterativeJob(ABC):
     workers: int | None = None
     codes: tuple[Code, ...] | None = None
     verify: str | None = None
+    regroup: int | None = None
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None

@@ -10,6 +10,7 @@ from echelon import trees
 from echelon.arrays import FloatArray, NumberArray
 from echelon.clusters import Message, Sum, Total
 from echelon.clusters.narrow import EPSILON, is_narrow
+from echelon.clusters.pieces import joined
 from echelon.codes import Code, Weights
 from echelon.codes.combine import is_finite
 from echelon.codes.error_estimate import relative_to
@@ -94,24 +95,46 @@ class Collected:
 
     def _summed(self, slots: tuple[int, ...]) -> Any:
         """Return the sum of what some slots give."""
+        if self._pieces > 1:
+            return self._joined(slots)
         wanted = self._sum(slots)
         total = self._totals.get(slots) or self._combine(*wanted)
-        first = wanted.messages[0]
-        for i, (largest, sizes) in enumerate(zip(total.largest, total.sizes, strict=True)):
-            if not isfinite(largest) and any(map(self._mixes, slots)):
+        self._judge(slots, wanted.messages[0], total.largest, total.sizes)
+        return trees.unflatten(wanted.messages[0].form, total.segments)
+
+    @property
+    def _pieces(self) -> int:
+        return max((code.pieces for code in self._codes), default=1)
+
+    def _joined(self, slots: tuple[int, ...]) -> Any:
+        """Return the sum of what some slots give, from the sums of its pieces."""
+        messages = [message for slot in slots for message in self._of(slot)]
+        totals = [
+            self._combine(np.concatenate([self.weights[slot].matrix[i] for slot in slots]), messages)
+            for i in range(self._pieces)
+        ]
+        largest = tuple(max(found) for found in zip(*(total.largest for total in totals), strict=True))
+        self._judge(slots, messages[0], largest, np.maximum.reduce([total.sizes for total in totals]))
+        return joined(messages[0].form, [total.segments for total in totals])
+
+    def _judge(
+        self, slots: tuple[int, ...], first: Message, largest: tuple[float, ...], of_segments: FloatArray
+    ) -> None:
+        """Note the error of a sum, from its largest number and those of its messages, by segment."""
+        for i, (size, sizes) in enumerate(zip(largest, of_segments, strict=True)):
+            if not isfinite(size) and any(map(self._mixes, slots)):
                 raise NotFinite(_NOT_FINITE)
             epsilon, adding = precisions(first, i)
             error = self._error(slots, sizes, epsilon, adding)
-            self.relative_to_result = max(self.relative_to_result, relative_to(error, largest, epsilon))
-        return trees.unflatten(first.form, total.segments)
+            self.relative_to_result = max(self.relative_to_result, relative_to(error, size, epsilon))
 
     def _mixes(self, slot: int) -> bool:
         """Return whether the sum of a slot takes some part with both signs: then inf - inf may come of an inf."""
         if not self._codes:
             return False
         weights = self.weights[slot]
-        terms = weights.matrix[0][:, None] * self._codes[slot % len(self._codes)].matrix[weights.rows]
-        return bool(np.iscomplexobj(terms) or (terms < 0).any())
+        rows = self._codes[slot % len(self._codes)].matrix[weights.rows]
+        return any(np.iscomplexobj(rows) or bool((line[:, None] * rows < 0).any()) for line in weights.matrix)
 
     def _error(self, slots: tuple[int, ...], sizes: FloatArray, epsilon: float, adding: float) -> float:
         """Return the error to expect of the sum of some slots, from the largest number of every message."""

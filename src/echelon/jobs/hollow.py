@@ -10,7 +10,7 @@ from echelon.arrays import NumberArray
 from echelon.codes import Code
 from echelon.jobs.base import IterativeJob
 from echelon.jobs.collected import Collected
-from echelon.schemes import CodedPlan
+from echelon.schemes import CodedPlan, Regrouping
 
 _NOTHING, _ONE = np.empty(0), np.ones(1)
 
@@ -25,9 +25,18 @@ class HollowJob(IterativeJob):
     6.0
     """
 
-    def __init__(self, plan: CodedPlan, *, iterations: int, lend: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self,
+        plan: CodedPlan,
+        *,
+        iterations: int,
+        lend: bool = False,
+        regroup: int | None = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(state=None, iterations=iterations, until=None, name=name, tolerance=1e30)
         self.plan, self.parts, self.lend = plan, plan.parts, lend
+        self.regroup = None if regroup is None else Regrouping(plan, regroup).held
 
     def code(self, redundancy: float, rng: Generator) -> Code:
         """Never called: the plan has codes."""

@@ -15,7 +15,7 @@ from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.calling import call
 from echelon.jobs.chunks import Chunks
 from echelon.jobs.own_code import OwnCode, made_code
-from echelon.schemes import CodedPlan
+from echelon.schemes import CodedPlan, Regrouping
 
 MESSAGES = ("bfloat16",)
 MOST_CODED = 1500  # chunks: making and decoding a cyclic code takes seconds here, and minutes beyond
@@ -46,11 +46,15 @@ class SumJob(IterativeJob):
     code: your own code for the sum, real and over as many parts as chunks: a `Code`; a name of `codes.CODES` with
         arguments, such as "fractional_repetition:load=3", which the redundancy completes; or ``code(parts)``. Workers
         still get consecutive rows by their speeds, as many as suit them best just now; the first row of a worker costs
-        all of its chunks, a further one those that the row before it did not need.
+        all of its chunks, a further one those that the row before it did not need. With "short_messages:pieces=2" a row
+        is half as long as a result, and combines one chunk more; its chunks are then computed one by one.
     plan: how the sum is protected instead, and which worker computes what: a plan with codes from `echelon.schemes`
         (multi_message, gradient_coding, …), with one lane per worker of the stream. The stream's redundancy and
         split are then not used.
     lend: whether workers whose slot is recovered may repeat work of slots that lag, where that looks like a gain.
+    regroup: how many clusters of the plan each worker has data of. Before each round, workers are dealt out to them
+        anew, so that those who were late in the round before are spread evenly (`echelon.schemes.Regrouping`): for
+        workers that are slow for several rounds on end. Not with verify="vote", whose rows have their own lanes.
     messages: "bfloat16" halves what is sent of float32 results (others are refused): each row is rounded to 8 bits of
         precision, off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the default
         tolerance is then 2^-4. None sends rows as they are.
@@ -80,6 +84,7 @@ class SumJob(IterativeJob):
         code: OwnCode | None = None,
         plan: CodedPlan | None = None,
         lend: bool = False,
+        regroup: int | None = None,
         messages: str | None = None,
         copies: bool = False,
         verify: str | None = None,
@@ -104,6 +109,13 @@ class SumJob(IterativeJob):
         if checks.flag("lend", lend) and plan is None:
             raise ArgumentError("lend: not allowed without a plan; rows of one slot are shared out by speed anyway")
         self.lend = bool(lend)
+        if regroup is not None:
+            if plan is None or verify == "vote":
+                raise ArgumentError(
+                    f"regroup: {regroup!r} is not allowed; must be given with a plan of clusters, and without "
+                    'verify="vote"'
+                )
+            self.regroup = Regrouping(plan, regroup).held
         self.messages = None if messages is None else checks.one_of("messages", messages, MESSAGES)
         self.copies = bool(copies)
 
@@ -112,7 +124,7 @@ class SumJob(IterativeJob):
         needed = min(self.parts, max(1, round(self.parts / redundancy)))
         if self.own_code is not None:
             made = made_code(self.own_code, parts=self.parts, rows=self.parts, critical=needed, rng=rng)
-            if not _is_sum(made):
+            if not made.sums:
                 raise ArgumentError("code: not allowed; must give a sum of partial results, by real numbers")
             return made
         if needed == self.parts:
@@ -154,7 +166,7 @@ class SumJob(IterativeJob):
 def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     if not isinstance(plan, CodedPlan):
         raise ArgumentError(f"plan: {type(plan).__name__} is not allowed; must have codes (echelon.schemes.CodedPlan)")
-    if not all(map(_is_sum, plan.codes)):
+    if not all(code.sums for code in plan.codes):
         raise ArgumentError("plan: not allowed; every slot must give a sum of partial results, by a real code")
     if sorted(chunk for some in plan.chunks for chunk in some) != list(range(plan.parts)):
         raise ArgumentError("plan: not allowed; every chunk must be in one slot, once")
@@ -163,17 +175,15 @@ def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:
     return plan
 
 
-def _is_sum(code: Code) -> bool:
-    """Return whether a code gives the sum of partial results, by real numbers."""
-    summed = code.target.shape[0] == 1 and bool((code.target == 1).all())
-    return summed and not code.precoded and not np.iscomplexobj(code.matrix)
-
-
 def rows_of(codes: Sequence[Code], parts: Sequence[Sequence[int]]) -> list[list[tuple[tuple[int, ...], NumberArray]]]:
-    """Return which parts every row of every slot combines, by the names that a plan has for them, and how."""
+    """Return which parts every row of every slot combines, by the names that a plan has for them, and how.
+
+    Coefficients of a row have shape (parts,), or (parts, pieces) where the code combines pieces of results.
+    """
     rows = []
     for code, names in zip(codes, parts, strict=True):
-        held = zip(code.matrix, code.support, strict=True)
+        pieces = (code.pieces,) if code.pieces > 1 else ()
+        held = zip(code.matrix.reshape(code.rows, code.parts, *pieces), code.support, strict=True)
         rows.append([(tuple(names[i] for i in np.flatnonzero(some).tolist()), row[some]) for row, some in held])
     return rows
 

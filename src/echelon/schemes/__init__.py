@@ -20,6 +20,7 @@ from echelon.schemes.multiplexed import m_sgc
 from echelon.schemes.pull import pull
 from echelon.schemes.quorum import quorum
 from echelon.schemes.reattempted import sr_sgc
+from echelon.schemes.regrouping import Regrouping
 from echelon.schemes.sequential import (
     Sequential,
     diagonal_interleaved,
@@ -27,6 +28,7 @@ from echelon.schemes.sequential import (
     polynomial_products,
     uncoded_products,
 )
+from echelon.schemes.short_messages import short_messages
 from echelon.schemes.sliding_window import sliding_window
 from echelon.schemes.splitting import split_code
 from echelon.schemes.uncoded_multi_message import uncoded_multi_message
@@ -50,6 +52,7 @@ SCHEMES: dict[str, Callable[..., Plan]] = {
     "multi_message": _scheme("multi_message.multi_message"),
     "pull": _scheme("pull.pull"),
     "quorum": _scheme("quorum.quorum"),
+    "short_messages": _scheme("short_messages.short_messages"),
     "sliding_window": _scheme("sliding_window.sliding_window"),
     "uncoded_multi_message": _scheme("uncoded_multi_message.uncoded_multi_message"),
 }
@@ -70,8 +73,8 @@ GRADIENT_CHAINS: dict[str, Callable[..., GradientChain]] = {
 
 __all__ = [
     "CHAINS", "GRADIENT_CHAINS", "SCHEMES", "BlockPlan", "CodedPlan", "GradientChain", "GradientPlan",
-    "GradientWindow", "RoundPlan", "Sequential", "Window", "any_k", "backups", "block_coordinate", "coded_rows",
-    "diagonal_interleaved", "fractional_repetition", "gradient_coding", "improved_diagonal_interleaved", "lagrange",
-    "m_sgc", "multi_message", "polynomial_products", "pull", "quorum", "sliding_window", "split_code", "sr_sgc",
-    "uncoded_multi_message", "uncoded_products",
+    "GradientWindow", "Regrouping", "RoundPlan", "Sequential", "Window", "any_k", "backups", "block_coordinate",
+    "coded_rows", "diagonal_interleaved", "fractional_repetition", "gradient_coding",
+    "improved_diagonal_interleaved", "lagrange", "m_sgc", "multi_message", "polynomial_products", "pull", "quorum",
+    "short_messages", "sliding_window", "split_code", "sr_sgc", "uncoded_multi_message", "uncoded_products",
 ]  # fmt: skip

@@ -10,19 +10,29 @@ from functools import partial
 
 import numpy as np
 
-from echelon.arrays import IntArray
+from echelon.arrays import IntArray, NumberArray
 from echelon.blocks import equalised, rounded
 from echelon.codes import Code, uncoded
 from echelon.delays import Delay, sample_all
 from echelon.plan import Plan, Task
 from echelon.profile import Profile
-from echelon.schemes import BlockPlan, CodedPlan, block_coordinate, fractional_repetition, multi_message
+from echelon.schemes import (
+    BlockPlan,
+    CodedPlan,
+    block_coordinate,
+    fractional_repetition,
+    multi_message,
+    short_messages,
+)
 from echelon.schemes.coded_plan import lane_tasks
 from echelon.search.multi_message import multi_message_designs
 from echelon.search.strategy import Strategy
 from echelon.seeds import place_generator
 
 LOADS = (2, 3, 4)  # chunks that each worker computes
+PIECES = (2, 3, 4, 8)  # that results are cut into, so that messages are shorter
+LOSSES = (0, 1, 2, 3)  # messages that need not come
+MOST_PIECED = 200  # workers of a code with pieces: it is not sparse
 GRID = 3  # sizes of clusters, and orders, of multi-message designs
 DRAWS = 400  # of cycle times that blocks are cut by
 
@@ -42,7 +52,7 @@ def whole_shares(counts: IntArray) -> CodedPlan:
 
 
 def designs(profile: Profile) -> Iterator[Strategy]:
-    """Yield fractional repetition and multi-message designs; nothing where there are fewer parts than workers."""
+    """Yield repetition, multi-message designs and short messages; nothing where there are fewer parts than workers."""
     workers, parts = len(profile.workers), profile.workload.critical
     if workers < 2 or parts < workers:
         return
@@ -64,6 +74,11 @@ def designs(profile: Profile) -> Iterator[Strategy]:
             plan = made(design.clusters, multi_message, load=load, clusters=design.clusters, **asked)
             name = f"multi-message, {load} chunks each, clusters of {size}, {design.kind}"
             yield Strategy(name, "copies" if design.order == 1 else "coded", plan, best_of="multi-message")
+    for pieces in PIECES if workers <= MOST_PIECED else ():
+        for lost in (lost for lost in LOSSES if lost + pieces <= workers):
+            short = made(1, short_messages, load=lost + pieces, pieces=pieces)
+            name = f"short messages, {pieces} pieces, {lost + pieces} chunks each"
+            yield Strategy(name, "coded", short, best_of="short messages")
 
 
 def blocks(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Iterator[Strategy]:
@@ -117,9 +132,17 @@ def spread(plan: CodedPlan, sizes: IntArray | Sequence[int]) -> CodedPlan:
         widths = tuple(len(held[chunk]) for chunk in chunks)
         if (code, widths) not in made:
             made[code, widths] = replace(
-                code, matrix=np.repeat(code.matrix, widths, axis=1), target=np.repeat(code.target, widths, axis=1)
+                code,
+                matrix=_repeated(code.matrix, widths, code.pieces),
+                target=_repeated(code.target, widths, code.pieces),
             )
         codes.append(made[code, widths])
     parts = [[part for chunk in some for part in held[chunk]] for some in plan.chunks]
     lanes = [lane_tasks(codes, parts, [(task.slot, task.row) for task in lane]) for lane in plan.lanes]
     return CodedPlan(codes, lanes, parts)
+
+
+def _repeated(matrix: NumberArray, widths: Sequence[int], pieces: int) -> NumberArray:
+    """Return a matrix in which the columns of each part stand for as many parts as its width says."""
+    columns = matrix.reshape(len(matrix), len(widths), pieces)
+    return np.repeat(columns, widths, axis=1).reshape(len(matrix), -1)

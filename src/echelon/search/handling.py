@@ -36,6 +36,7 @@ class Handling:
     decoded: messages that the master adds up in an iteration.
     held: parts that the worker with the most must have the data of.
     encoded: parts whose data is added up beforehand, once.
+    stays: whether rows may stay with their workers, where these add them up.
     """
 
     plan: Plan
@@ -44,6 +45,7 @@ class Handling:
     decoded: float
     held: float
     encoded: float = 0.0
+    stays: bool = True
 
     def rehearsed(self, costs: Costs, sizes: Sizes, *, added: bool = False) -> Rehearsed:
         """Return the plan with what it takes beside computing; added: whether its rows are only ever added up."""
@@ -51,7 +53,12 @@ class Handling:
         if sizes.message and costs.combining:
             combining = tuple(self._combining((*lane, *self.plan.pooled), costs, sizes) for lane in self.plan.lanes)
         found = beside(
-            self.plan, costs, message=self.sent * sizes.message, state=sizes.state, added=added, tasks=combining
+            self.plan,
+            costs,
+            message=self.sent * sizes.message,
+            state=sizes.state,
+            added=added and self.stays,
+            tasks=combining,
         )
         # all workers wait for the state at first, which puts off everything by as much
         decoding = 0.0 if found.adding is not None else self.decoded * sizes.message * costs.combining
@@ -85,11 +92,12 @@ def of_codes(tried: Plan, plan: CodedPlan, parts: int) -> Handling:
         widths = np.array([block.stop - block.start for block in plan.blocks], dtype=np.float64)
         sent, held = widths / widths.sum(), (1 + max(plan.levels)) * parts / len(plan.lanes)
     else:
-        sent, held = np.ones(len(plan.slots)), _held(plan)
+        sent, held = np.array([1 / code.pieces for code in plan.codes]), _held(plan)
     made = {code: _combined(code) for code in plan.codes}
     decoded = sum(size * _decoded(code) for size, code in zip(sent.tolist(), plan.codes, strict=True))
     combined = tuple(made[code] for code in plan.codes)
-    return Handling(tried, sent, combined, decoded, held, _encoded(plan.codes[0]))
+    stays = all(code.pieces == 1 for code in plan.codes)
+    return Handling(tried, sent, combined, decoded, held, _encoded(plan.codes[0]), stays)
 
 
 def _held(plan: CodedPlan) -> float:
@@ -120,17 +128,17 @@ def of_parity(plan: Plan) -> Handling:
 
 
 def _combined(code: Code) -> FloatArray:
-    """Return how many results a worker adds up for each row: none where the row is a part, or was encoded before."""
+    """Return how many results, or pieces, a worker adds up for each row: none of a plain part, or encoded before."""
     if code.precoded:
         return np.zeros(code.rows)
-    counts: FloatArray = code.support.sum(axis=1).astype(np.float64)
+    counts: FloatArray = np.count_nonzero(code.matrix, axis=1).astype(np.float64)
     plain = (counts == 1) & (code.matrix.sum(axis=1) == 1)
     return np.where(plain, 0.0, counts)
 
 
 def _decoded(code: Code) -> float:
-    """Return the messages that are added up for a slot: as many as are enough, for a sum."""
-    return _solved(code.parts, code.rows) if code.systematic else float(code.threshold)
+    """Return the messages that are added up for a slot: as many as are enough, for a sum, or each piece of it."""
+    return _solved(code.parts, code.rows) if code.systematic else float(code.threshold * code.pieces)
 
 
 def _solved(parts: int, rows: int) -> float:

@@ -11,7 +11,7 @@ from echelon.codes import Code
 from echelon.errors import ClusterError
 from echelon.jobs import IterativeJob
 from echelon.plan import Plan
-from echelon.schemes import CodedPlan
+from echelon.schemes import CodedPlan, Regrouping
 from echelon.stream.coding import Coded
 from echelon.stream.handle import Handle
 from echelon.stream.task_times import TaskTimes
@@ -24,6 +24,7 @@ class Store:
     plan: the plan of the job, if not a split by the workers' speeds.
     kept: whether it stays there when no job needs it. rounds: how often it was used. times: how long its tasks take.
     coded: the code and decoder that its data was encoded for again, after it was `plain` at first.
+    regrouping: who takes which lane of the plan in the next round, where that changes.
     """
 
     plan: CodedPlan | None = None
@@ -36,6 +37,12 @@ class Store:
     rounds: int = 0
     coded: Coded | None = None
     plain: Code | None = None
+    regrouping: Regrouping | None = None
+
+    @property
+    def next_plan(self) -> CodedPlan | None:
+        """The plan of the next round, if the job has one."""
+        return self.plan if self.regrouping is None else self.regrouping.plan
 
     def renew(self, coded: Coded, plain: Code) -> None:
         """Note that the data is to be loaded again, encoded."""

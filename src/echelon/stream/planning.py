@@ -5,15 +5,16 @@ from collections.abc import Mapping
 
 from echelon.arrays import IntArray
 from echelon.plan import Plan
-from echelon.schemes import CodedPlan, coded_rows
+from echelon.schemes import CodedPlan, Regrouping, coded_rows
 from echelon.schemes.twice import twice
 from echelon.stream.coding import Coded
 from echelon.stream.defaults import PLANS, Defaults, lanes
 from echelon.stream.observer import RoundSeen, Running
-from echelon.stream.pacing import Pacing
+from echelon.stream.pacing import Pacing, observations
 
 log = logging.getLogger("echelon.stream")
 
+LATE = 2.0  # times the usual time per part: a worker that took longer is kept apart from others like it
 DEAR = 1.5  # times the work of a round without redundancy: what costs more is told
 
 Owned = tuple[Plan, tuple[int, ...]]  # a plan, and the owners of its lanes
@@ -28,7 +29,7 @@ class Planning:
 
     def now(self, running: Running, workers: tuple[int, ...], made: Plan | None) -> Owned:
         """Return the plan of a job's next round: the one made for that round, its own, or a split by speed."""
-        made = running.store.plan if made is None else made
+        made = running.store.next_plan if made is None else made
         if made is not None:
             return self._by_place(_own(running, made) if running.verify == "vote" else made, workers)
         left, move_cost = running.rounds_left(), running.job.move_cost
@@ -66,7 +67,11 @@ class Planning:
             )
 
     def observe(self, running: Running, seen: RoundSeen) -> None:
-        """Note a round that is over."""
+        """Note a round that is over; where its workers change groups, deal them out for the next."""
+        store, held = running.store, running.job.regroup
+        if held is not None and store.plan is not None and running.verify != "vote":
+            store.regrouping = store.regrouping or Regrouping(store.plan, held)
+            store.regrouping.deal(late_places(seen, self._places, self._pacing, len(store.plan.lanes)))
         if self._defaults is not None:
             self._defaults.observe(running, seen)
 
@@ -79,8 +84,9 @@ class Planning:
 
     def ahead(self, running: Running, workers: tuple[int, ...]) -> Owned:
         """Return the plan of a job whose turn has not come."""
-        if running.store.plan is not None:
-            return self._by_place(running.store.plan, workers)
+        made = running.store.next_plan
+        if made is not None:
+            return self._by_place(made, workers)
         places, owners = self._in_order(workers)
         counts = self._pacing.counts_for_next(running.store.plain or running.codes[0], places)
         if running.store.plain is not None:
@@ -99,6 +105,24 @@ class Planning:
         """Return the places of workers in order, and the workers there."""
         known = sorted((self._places[worker], worker) for worker in workers)
         return tuple(place for place, _ in known), tuple(worker for _, worker in known)
+
+
+def late_places(seen: RoundSeen, places: Mapping[int, int], pacing: Pacing, count: int) -> set[int]:
+    """Return the places that took more than `LATE` times as long per part as the median of a round, or are empty.
+
+    One that finished nothing was at its first task for as long as is known, and is late if that alone is too long.
+    """
+    first = {
+        places[worker]: lane[0].cost
+        for worker, lane in zip(seen.workers, seen.lanes(), strict=True)
+        if worker in places and lane
+    }
+    watched = observations(seen, places, pacing)
+    paces = {one.place: one.busy / (one.done or first[one.place]) for one in watched}
+    known = sorted(paces[one.place] for one in watched if one.done)
+    usual = known[(len(known) - 1) // 2] if known else float("inf")
+    late = {place for place, pace in paces.items() if pace > LATE * usual}
+    return late | (set(range(count)) - set(places.values()))
 
 
 def _own(running: Running, plan: Plan) -> Plan:
