@@ -29,11 +29,26 @@ CROSS, WIDE = nn.CrossEntropyLoss(), digits(np.float64)
 ONE_SLOW = (4.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Two would wait for each other, on a machine that has other work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def profile(means, scale=1.0, link=0.0):
     """Workers that take these times for a part, each time the same."""
     work = ec.Workload(critical=len(means), redundancy=1.0, iterations=1, arrivals=ec.Arrivals.poisson(1.0))
     listed = [ec.Worker(f"w{i}", mean=scale * mean, std=0.0, link=scale * link) for i, mean in enumerate(means)]
     return ec.Profile(work, listed)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ec.Stream("processes", redundancy=1.5, emulate=profile(ONE_SLOW, scale=0.03)) as one:
+        yield one
 
 
 def over_ideal(coded, stream, steps, means=ONE_SLOW):
@@ -126,7 +141,7 @@ def test_speeds_that_change_are_followed():
 
 
 def test_a_worker_that_dies_and_comes_back_changes_no_gradient_and_its_size_returns():
-    faults = Faults(np.random.default_rng(1), incidents=(Crash(time=20.5, place=2),))
+    faults = Faults(np.random.default_rng(1), incidents=(Crash(time=20.5, place=2, notice=0.5, restart=3.0),))
     model = perceptron(torch.float64)
     with (
         ec.Stream(VirtualCluster(emulate=profile(ONE_SLOW), faults=faults)) as stream,
@@ -137,17 +152,13 @@ def test_a_worker_that_dies_and_comes_back_changes_no_gradient_and_its_size_retu
         assert over_ideal(coded, stream, 12)[-1] <= 1.05
 
 
-@pytest.mark.parametrize("cluster", ["threads", "processes"])
-def test_emulated_workers_get_what_they_are_quick_for(cluster):
-    """The slow one takes a fifth of a second per equal chunk, beside which computing is nothing."""
+def test_emulated_workers_get_what_they_are_quick_for(processes):
+    """The slow one takes an eighth of a second per equal chunk, beside which computing is little."""
     model = perceptron(torch.float64)
-    with (
-        ec.Stream(cluster, emulate=profile((4.0, 1.0, 1.0), scale=0.05)) as stream,
-        CodedGradient(model, CROSS, WIDE, stream=stream, batch_size=180, sizes="speed") as coded,
-    ):
-        for _ in range(6):
+    with CodedGradient(model, CROSS, WIDE, stream=processes, batch_size=210, sizes="speed") as coded:
+        for _ in range(8):
             same_gradient(model, coded)
-        assert abs(coded._sizes.cuts[1] - 180 / 9) <= 5
+        assert 5 <= coded._sizes.cuts[1] <= 20  # an equal chunk has 35, a quarter of what others have is 10
 
 
 def test_items_are_augmented_alike_whatever_their_chunk():
@@ -174,12 +185,15 @@ def test_other_sizes_must_save_something():
     assert sizes.cuts == (0, 1, 100)  # never none, or nobody would see that it is quick again
 
 
-@pytest.mark.parametrize("cuts", [3, "abc", (0, 5), (0, 5, 5, 7, 300), (1, 5, 6, 7, 300), (0, 5, 6, 7, 299), (0, 5.0, 6, 7, 300)])  # fmt: skip
+@pytest.mark.parametrize(
+    "cuts",
+    [3, "abc", (0, 5), (0, 5, 5, 7, 300), (1, 5, 6, 7, 300), (0, 5, 6, 7, 299), (0, 5.0, 6, 7, 300)],
+)
 def test_cuts_that_can_not_be_resumed_are_refused(cuts):
     with (
         ec.Stream("virtual", workers=4) as stream,
         CodedGradient(perceptron(), CROSS, digits(), stream=stream, sizes="speed") as coded,
-        pytest.raises(ArgumentError, match="cuts: .* is not allowed; must be 5 whole numbers"),
+        pytest.raises(ArgumentError, match=r"cuts: .* is not allowed; must be 5 whole numbers"),
     ):
         coded.load_state_dict(coded.state_dict() | {"cuts": cuts})
 
@@ -225,18 +239,15 @@ def test_trainings_go_on_where_they_were_stopped(redundancy):
             torch.testing.assert_close(one, kept, rtol=1e-6, atol=1e-9)
 
 
-def test_a_residual_network_trains_as_in_a_plain_loop_though_a_worker_is_slow_and_two_die():
+def test_a_residual_network_trains_as_in_a_plain_loop_though_a_worker_is_slow_and_two_die(processes):
     """Batches normalised, pictures shifted and mirrored; six processes that die one after another."""
     steps, data, model = 8, Pictures(96, 8), resnet18(width=2)
     other = deepcopy(model)
     optimizers = [torch.optim.SGD(one.parameters(), lr=0.05, momentum=0.9) for one in (model, other)]
-    with (
-        ec.Stream("processes", redundancy=1.5, emulate=profile((50.0, *ONE_SLOW[1:]), scale=1e-3)) as stream,
-        CodedGradient(model, CROSS, data, stream=stream, batch_size=48, seed=2) as coded,
-    ):
+    with CodedGradient(model, CROSS, data, stream=processes, batch_size=48, seed=2) as coded:
         for step in range(steps):
             if step in (3, 5):
-                stream._cluster.kill(max(stream._cluster.pids()))
+                processes._cluster.kill(max(processes._cluster.pids()))
             for optimizer in optimizers:
                 optimizer.zero_grad()
             found, wanted = (

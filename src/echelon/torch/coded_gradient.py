@@ -151,7 +151,7 @@ class CodedGradient(Closing):
         self._kept = stream.keep(job)
         self._rates: Rates | None = None
         self._unwatch: Callable[[], None] | None = None
-        if sizes == "speed":
+        if isinstance(sizes, str) and sizes == "speed":
             self._rates = Rates(job, stream.workers, stream.speeds())
             self._unwatch = stream.watch(self._rates)
 
