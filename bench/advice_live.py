@@ -200,7 +200,7 @@ def _live(profile: Profile, work: str, plan: Plan, rounds: int, seed: int) -> fl
     else:
         job = SumJob(partial=lambda state, chunk: np.ones(8), chunks=list(range(parts)), **common)
     with Stream("processes", emulate=profile, seed=seed, progress=False) as stream:
-        stream._driver.watch(_Ends(ends))
+        stream.watch(_Ends(ends))
         stream.submit(job).result()
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 

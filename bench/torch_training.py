@@ -109,13 +109,20 @@ def _at_once(data: tuple[np.ndarray, np.ndarray]) -> str:
     from torch import nn
 
     from echelon.torch import parameters
-    from echelon.torch.chunk_gradients import ChunkGradients
-    from echelon.torch.minibatches import Minibatches
+    from echelon.torch.chunk_gradients import ChunkGradients, How
+    from echelon.torch.losses import Losses
+    from echelon.torch.models import Models
+    from echelon.torch.samples import source
+    from echelon.torch.sources import At
 
-    loss, model, batches = nn.CrossEntropyLoss(), _model(), Minibatches(SAMPLES, BATCH, WORKERS, SEED)
-    gradients = ChunkGradients(parameters.hull(model), loss, data, batches, mean=True, seed=SEED, device="cpu")
-    state, chunks = parameters.state(parameters.Walk(model), 0), list(range(3))
-    numbers, coefficients = np.concatenate([batches.chunk(0, chunk) for chunk in chunks]), np.array([0.7, -1.1, 0.4])
+    loss, model = nn.CrossEntropyLoss(), _model()
+    losses = Losses(loss, None)
+    held = source(data, batch_size=BATCH, chunks=WORKERS, seed=SEED, losses=losses)
+    assert held.batches is not None
+    gradients = ChunkGradients(Models(parameters.hull(model)), losses, held, How(mean=True, seed=SEED, device="cpu"))
+    state, chunks = parameters.state(parameters.Walk(model), At(0)), list(range(3))
+    numbers = np.concatenate([held.batches.chunk(0, chunk) for chunk in chunks])
+    coefficients = np.array([0.7, -1.1, 0.4])
     inputs, targets = (torch.from_numpy(some[numbers]) for some in data)
 
     def plain() -> None:
@@ -188,5 +195,5 @@ def _bytes(stream: ec.Stream) -> list[int]:
             sums[0] += seen.nbytes
             sums[1] += seen.received
 
-    stream._driver.watch(Counter())
+    stream.watch(Counter())
     return sums

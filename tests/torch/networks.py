@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from echelon.torch import seeded
+from echelon.torch.items import drawing
 
 
 def digits(dtype=np.float32, samples=300):
@@ -264,3 +265,71 @@ class Sharded(Endless):
         one = Sharded(self.samples, index, count)
         one.epoch = self.epoch
         return one
+
+
+class Block(nn.Module):
+    """Two convolutions with BatchNorm, and a way round them."""
+
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.first = nn.Conv2d(before, after, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(after, after, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(after), nn.BatchNorm2d(after)])
+        self.around = nn.Sequential()
+        if stride > 1 or before != after:
+            self.around = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, inputs):
+        inner = self.norms[1](self.second(torch.relu(self.norms[0](self.first(inputs)))))
+        return torch.relu(inner + self.around(inputs))
+
+
+def resnet18(width=64, dtype=torch.float64):
+    """ResNet-18 for small pictures: four stages of two blocks each."""
+    torch.manual_seed(8)
+    layers, before = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()], width
+    for stage in range(4):
+        for stride in (2 if stage else 1, 1):
+            layers.append(Block(before, width << stage, stride))
+            before = width << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 10)).to(dtype)
+
+
+class Pictures(Dataset):
+    """Made pictures of 10 kinds, shifted and mirrored by chance, as loaders of pictures do it."""
+
+    def __init__(self, samples=600, pixels=16):
+        self.samples, self.pixels = samples, pixels
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, number):
+        made = np.random.default_rng(number % 10).normal(size=(3, self.pixels, self.pixels))
+        noise = np.random.default_rng(10 + number).normal(size=made.shape)
+        picture = functional.pad(torch.from_numpy(made + 0.5 * noise), (2, 2, 2, 2))
+        top, left = random.randrange(5), int(torch.randint(5, ()))
+        picture = picture[:, top : top + self.pixels, left : left + self.pixels]
+        return picture.flip(2) if np.random.rand() < 0.5 else picture, number % 10  # noqa: NPY002
+
+
+def read_by_chunk(dataset, coded, step, seed, collate=default_collate):
+    """The chunks of a step, read item by item as workers read them."""
+    chunks = []
+    with drawing(seed, step // coded.steps_per_epoch) as draw:
+        for chunk in range(coded.chunks):
+            items, numbers = [], coded.batch(step, chunk).tolist()
+            for number in numbers:
+                draw(number)
+                items.append(dataset[number])
+            draw(numbers[0])
+            chunks.append(collate(items))
+    return chunks
+
+
+def one_after_another(model, loss, batches):
+    """Gradients and loss of a mean over samples of batches of inputs and targets; statistics change by their mean."""
+    inputs, targets = (torch.cat(some) for some in zip(*batches, strict=True))
+    ends = np.cumsum([len(batch[1]) for batch in batches])
+    parts = [np.arange(end - len(batch[1]), end) for batch, end in zip(batches, ends, strict=True)]
+    return chunk_by_chunk(model, loss, (inputs, targets), parts)

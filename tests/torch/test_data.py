@@ -24,6 +24,7 @@ from tests.torch.networks import (
     digits,
     padded,
     perceptron,
+    read_by_chunk,
 )
 
 CROSS, WIDE = nn.CrossEntropyLoss(), digits(np.float64)
@@ -63,20 +64,6 @@ def same(model, coded, wanted, batch=None):
         torch.testing.assert_close(weight.grad, other, rtol=1e-9, atol=1e-12)
 
 
-def read(dataset, coded, step, seed, collate=default_collate):
-    """The chunks of a step, read item by item as workers read them."""
-    chunks = []
-    with drawing(seed, step // coded.steps_per_epoch) as seeded:
-        for chunk in range(coded.chunks):
-            items = []
-            for number in coded.batch(step, chunk).tolist():
-                seeded(number)
-                items.append(dataset[number])
-            seeded(int(coded.batch(step, chunk)[0]))
-            chunks.append(collate(items))
-    return chunks
-
-
 @pytest.mark.parametrize("cluster", ["stream", "processes"])
 def test_items_are_drawn_by_seed_epoch_and_index_wherever_they_are_read(cluster, request, tmp_path):
     """Redundancy lets two workers read an item: what they combine only decodes to this if they drew the same."""
@@ -84,7 +71,7 @@ def test_items_are_drawn_by_seed_epoch_and_index_wherever_they_are_read(cluster,
     plain = Augmented()
     with CodedGradient(model, CROSS, data, stream=stream, batch_size=15, seed=4) as coded:
         for step in range(4):  # into the second epoch
-            same(model, coded, passed(model, CROSS, read(plain, coded, step, 4)))
+            same(model, coded, passed(model, CROSS, read_by_chunk(plain, coded, step, 4)))
     seen = data.read()
     assert len(seen) > 1
     assert sum(map(len, seen.values())) > 55  # more than once, by redundancy
@@ -119,7 +106,7 @@ def test_texts_are_padded_and_hidden_chunk_by_chunk_and_the_model_returns_its_lo
     model, plain = Reader(form), Reader()
     with CodedGradient(model, None, Words(), stream=stream, batch_size=12, collate=padded, seed=3) as coded:
         for step in range(4):
-            chunks = read(Words(), coded, step, 3, padded)
+            chunks = read_by_chunk(Words(), coded, step, 3, padded)
             assert step or len({chunk["words"].shape[1] for chunk in chunks}) > 1  # of different lengths
             same(model, coded, passed(plain, None, chunks))
 

@@ -43,12 +43,13 @@ class CodedGradient(Closing):
           reach the workers once: do not change them until `close`.
         - a map-style Dataset, whose items workers read when they need them, with Python's, NumPy's and torch's
           generators seeded by (seed, epoch, index): two workers that read an item draw the same augmentation.
-        - ``batches(step, chunk)``, a function that returns a chunk on the worker, None for none.
+        - ``batches(step, chunk)``, a function that returns a chunk on the worker, None for none; it draws alike on all.
         - an IterableDataset: chunk c of C takes from its ``shard(C, c)`` if it has that, and else every C-th item.
         - None: `backward` is handed a batch in each call, and it travels to the workers with the weights.
         A batch is inputs and targets; with ``loss=None`` it is what the model takes, a dict by name.
     batch_size: samples of a step; all of them by default. Epochs are shuffled by `seed`, see `batch`.
-    collate: makes a batch of a list of items; torch's `default_collate` by default.
+    collate: makes a batch of a list of items, those of one chunk; torch's `default_collate` by default. It draws with
+        the seed of the first of them.
     loaders: processes per worker that read its chunks of the next step meanwhile; 0 for none.
     chunks: how many a mini-batch is cut into, by default one per worker. With one row per worker, as many chunks as
         workers and redundancy r, each computes about 1 + workers * (1 - 1/r) chunks, in one pass forward and one back.
@@ -140,7 +141,7 @@ class CodedGradient(Closing):
         self._kept = stream.keep(job)
         self._rates: Rates | None = None
         self._unwatch: Callable[[], None] | None = None
-        if sizes == "speed":
+        if isinstance(sizes, str) and sizes == "speed":
             self._rates = Rates(job, stream.workers, stream.speeds())
             self._unwatch = stream.watch(self._rates)
 

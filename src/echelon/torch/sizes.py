@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from echelon import checks
+from echelon.arrays import FloatArray
 from echelon.clusters import Cluster
 from echelon.codes import uncoded
 from echelon.errors import ArgumentError
@@ -63,7 +64,7 @@ class Sizes:
     def follow(self, speeds: Speeds) -> None:
         """Choose other sizes if they save time; see `begin`."""
         by_sample = Speeds(speeds.mean * self.chunks / self.samples, np.zeros(self.chunks), speeds.link)
-        wanted = _cuts(theorem2(by_sample, self.samples, 0.0).counts.tolist())
+        wanted = _cuts(_rounded(theorem2(by_sample, self.samples, 0.0).real, by_sample, self.samples))
         if _longest(wanted, by_sample) < (1 - _WORTH) * _longest(self.cuts, by_sample):
             self.cuts = wanted
 
@@ -102,6 +103,14 @@ def checked_shares(sizes: object, chunks: int) -> list[float] | None:
     if not isinstance(sizes, Sequence) or len(sizes) != chunks:
         raise ArgumentError(f"sizes: {sizes!r} is not allowed; must be 'equal', 'speed', or {chunks} numbers")
     return [checks.number(f"sizes[{i}]", share, above=0) for i, share in enumerate(sizes)]
+
+
+def _rounded(shares: FloatArray, speeds: Speeds, samples: int) -> list[int]:
+    """Return whole counts: what is left over goes, one by one, to those who are done with it first."""
+    counts = np.floor(shares)
+    while counts.sum() < samples:
+        counts[np.argmin(speeds.link + (counts + 1) * speeds.mean)] += 1
+    return [int(count) for count in counts]
 
 
 def _cuts(counts: list[int]) -> Cuts:
