@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import echelon as ec
-from echelon.clusters.pace import DRAWN
+from echelon.delays.base import DRAWN
 from echelon.profile import Speeds
 from echelon.seeds import place_generator
 from echelon.stream import read_record

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 
 from echelon import checks
-from echelon.arrays import FloatArray
 from echelon.cli.console import out, print_table, show
 from echelon.clusters import VirtualCluster
 from echelon.delays import task_laws
-from echelon.jobs import TurnJob
 from echelon.products import MatmulStream
 from echelon.profile import Costs, Profile
 from echelon.schemes import CHAINS, GRADIENT_CHAINS, GradientChain, Sequential
-from echelon.simulation import CONFIDENCE, simulate_chain
+from echelon.simulation import CONFIDENCE, simulate_chain, simulate_gradients
 from echelon.simulation.chains import can
 from echelon.simulation.simulated_jobs import Interval, Progress
 from echelon.spec import Spec
-from echelon.stream import Stream
 
 
 def is_chain(text: str | None) -> bool:
@@ -39,68 +36,45 @@ def chain_report(
     kinds = CHAINS | GRADIENT_CHAINS
     spec = Spec.read("scheme", text, kinds)
     scheme: Sequential | GradientChain = spec.call(kinds[spec.name], workers=len(profile.workers))
-    laws, load = task_laws(profile), profile.workload.critical
+    laws, load, links = task_laws(profile), float(profile.workload.critical), profile.speeds.link
     quick = isinstance(scheme, Sequential) and bool(can(scheme, laws))
     if isinstance(scheme, Sequential) and quick:
-        costs, links = np.full(products, float(load)), profile.speeds.link
+        costs = np.full(products, load)
         times = simulate_chain(scheme, laws, loads=costs, links=links, seeds=seeds, seed=seed).times
     else:
         times = np.empty(seeds)
         for i in range(seeds):
-            times[i] = in_virtual_time(scheme, profile, products, seed + i)
+            if isinstance(scheme, GradientChain):
+                seen = simulate_gradients(scheme, laws, gradients=products, cost=load, links=links, seed=seed + i)
+                times[i] = seen.mean
+            else:
+                times[i] = in_virtual_time(scheme, profile, products, seed + i)
             if progress is not None:
                 progress(i + 1, seeds)
-    seen = Interval.of(times)
+    mean = Interval.of(times)
     return {
         "scheme": text,
         "workers": profile.names,
-        "iteration_mean": seen.mean,
-        "low": seen.low,
-        "high": seen.high,
+        "iteration_mean": mean.mean,
+        "low": mean.low,
+        "high": mean.high,
         "confidence": CONFIDENCE,
         "products": products,
         "of": "gradients" if isinstance(scheme, GradientChain) else "products",
         "seeds": seeds,
-        "method": "tasks" if quick else "master",
+        "method": "tasks" if quick or isinstance(scheme, GradientChain) else "master",
     }
 
 
-def in_virtual_time(scheme: Sequential | GradientChain, profile: Profile, count: int, seed: int) -> float:
-    """Return the mean time of a product or gradient when the master runs a chain of them in virtual time."""
-    cluster = VirtualCluster(emulate=replace(profile, costs=Costs()), seed=seed)
-    load = profile.workload.critical
-    if isinstance(scheme, GradientChain):
-        return _gradients(scheme, cluster, load, count, seed)
-    return _products(scheme, cluster, load, count, seed)
-
-
-def _products(scheme: Sequential, cluster: VirtualCluster, load: float, products: int, seed: int) -> float:
+def in_virtual_time(scheme: Sequential, profile: Profile, products: int, seed: int) -> float:
+    """Return the mean time of a product when the master runs a chain of them in virtual time."""
     first, second = np.ones((scheme.x, scheme.z)), np.ones((scheme.z, scheme.y))
-    unit = first.size * scheme.y / load
+    unit = first.size * scheme.y / profile.workload.critical
+    cluster = VirtualCluster(emulate=replace(profile, costs=Costs()), seed=seed)
     with MatmulStream(cluster, scheme, unit=unit, progress=False, seed=seed) as stream:
         for found in [stream.submit(first, second) for _ in range(products)]:
             found.result()
         return cluster.now() / products
-
-
-def _gradients(scheme: GradientChain, cluster: VirtualCluster, load: float, gradients: int, seed: int) -> float:
-    models = min(gradients, scheme.delay + 1)
-    job = TurnJob(
-        scheme,
-        partial=_nothing,
-        update=_nothing,
-        states=[np.zeros(1)] * models,
-        iterations=-(-gradients // models),
-        chunks=range(scheme.parts),
-        cost=load,
-    )
-    with Stream(cluster, adapt=False, progress=False, seed=seed) as stream:
-        stream.submit(job).result()
-        return cluster.now() / (models * job.goal)
-
-
-def _nothing(state: FloatArray, _: Any) -> FloatArray:
-    return state
 
 
 def show_chain(report: dict[str, Any]) -> None:

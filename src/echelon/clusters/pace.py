@@ -8,13 +8,10 @@ from numpy.random import Generator
 
 from echelon import checks
 from echelon.delays import Delay, Trace, begin_all, task_laws
-from echelon.delays.base import parts_of
+from echelon.delays.base import DRAWN, MISSED, parts_of
 from echelon.errors import ArgumentError
 from echelon.profile import Profile
 from echelon.seeds import place_generator
-
-DRAWN = 128  # parts whose times are drawn together
-MISSED = 64  # rounds without a lane whose times are drawn together
 
 
 @dataclass(slots=True)

@@ -11,6 +11,9 @@ from numpy.random import Generator
 from echelon.arrays import FloatArray, IntArray
 from echelon.errors import NoClosedForm
 
+# in virtual time, and whatever draws the same times
+DRAWN = 128  # parts whose times are drawn together
+MISSED = 64  # rounds without a lane whose times are drawn together
 _ROUNDING = 1e-9  # parts: what a cost may be off by
 
 

@@ -42,7 +42,7 @@ class ByMessage(Slots):
         ends, recovered = np.full(arrivals.shape[1], np.inf), np.full((len(plan.slots), arrivals.shape[1]), np.inf)
         order = np.argsort(arrivals, axis=0, kind="stable")
         for number, (column, places) in enumerate(zip(arrivals.T, order.T.tolist(), strict=True)):
-            round = _Round(plan)
+            round = MessageRound(plan)
             for place in places:
                 now = float(column[place])
                 if now > round.end:
@@ -53,7 +53,7 @@ class ByMessage(Slots):
         return ends, np.minimum(recovered, ends)
 
 
-class _Round:
+class MessageRound:
     """One round of the master: rows in, and when it is over as things stand."""
 
     def __init__(self, plan: Plan) -> None:
