@@ -7,6 +7,9 @@ or, in your own loop, in place of ``loss(model(inputs), targets).backward()``:
     coded = CodedGradient(model, loss, data, stream=stream, batch_size=256)
     value = coded.backward()
 
+Lightning's Trainer and that of transformers: `echelon.torch.lightning` and `echelon.torch.hf_trainer`, which are loaded
+only when you import them.
+
 Networks by layers: what each pass costs, measured, and training whose gradient is recovered layer by layer.
 
     layers = Layers(model, loss)                                 # loss: a sum over samples
