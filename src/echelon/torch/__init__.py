@@ -11,6 +11,8 @@ For slow networks, rounds of local steps that end with a quorum of the workers:
 
     local = LocalSGD(model, loss, data, stream=stream, optimizer=partial(torch.optim.SGD, lr=0.05), quorum=0.75)
     told = local.round()
+Lightning's Trainer and that of transformers: `echelon.torch.lightning` and `echelon.torch.hf_trainer`, which are loaded
+only when you import them.
 
 Networks by layers: what each pass costs, measured, and training whose gradient is recovered layer by layer.
 

@@ -1,0 +1,187 @@
+"""GPT-2 of transformers, trained plainly and through a cluster: losses side by side, and what a step costs.
+
+    python -m bench.gpt2 --device cuda --autocast bfloat16
+
+Weights and texts are random, nothing is downloaded. Dropout is 0, so that runs can be compared. It needs transformers,
+and accelerate for the part with its Trainer.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import echelon as ec
+from bench.results import markdown_table
+from echelon.torch import CodedGradient
+
+WARMED = 5  # steps that are not timed
+SHOWN = 6  # losses of a run that are printed
+TYPES = {"none": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Run = tuple[np.ndarray, float]  # losses, and seconds per step
+LossOf = Callable[[dict[str, Tensor], Any], Tensor]
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.gpt2", description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where all compute")
+    parser.add_argument("--autocast", choices=tuple(TYPES), default="none")
+    parser.add_argument("--cluster", choices=("processes", "threads"), default="processes")
+    for name, value in {
+        "workers": 2, "steps": 40, "batch": 8, "length": 64, "layers": 2, "width": 128, "heads": 4, "vocabulary": 1000,
+    }.items():  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--redundancy", type=float, default=1.0)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    return parser.parse_args()
+
+
+def model(given: argparse.Namespace) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(1)
+    config = GPT2Config(
+        vocab_size=given.vocabulary, n_positions=given.length, n_embd=given.width, n_layer=given.layers,
+        n_head=given.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    return GPT2LMHeadModel(config).to(given.device).train()
+
+
+def texts(given: argparse.Namespace) -> Tensor:
+    """Return texts that can be learned: every token follows from the one before, or, one time in four, from chance."""
+    chance = np.random.default_rng(2)
+    after = chance.permutation(given.vocabulary)
+    found = np.empty((4 * given.batch, given.length), np.int64)
+    found[:, 0] = chance.integers(given.vocabulary, size=len(found))
+    for place in range(1, given.length):
+        drawn = chance.integers(given.vocabulary, size=len(found))
+        found[:, place] = np.where(chance.random(len(found)) < 0.25, drawn, after[found[:, place - 1]])
+    return torch.from_numpy(found)
+
+
+def trained(
+    given: argparse.Namespace, some: Tensor, made: Any, loss_of: Callable[[dict[str, Tensor], Any], Tensor]
+) -> Run:
+    """Train by a loop of one's own, in which a loss comes from somewhere."""
+    optimizer = torch.optim.AdamW(made.parameters(), lr=given.rate)
+    scaler = torch.amp.GradScaler(given.device, enabled=given.autocast == "float16")
+    losses, times = [], []
+    for step in range(given.steps):
+        start = time.perf_counter()
+        tokens = some[step % 4 * given.batch :][: given.batch].to(given.device)
+        optimizer.zero_grad()
+        loss = loss_of({"input_ids": tokens, "labels": tokens}, scaler if scaler.is_enabled() else None)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(made.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+        _finish(given)
+        times.append(time.perf_counter() - start)
+    return np.array(losses), float(np.median(times[WARMED:]))
+
+
+def plain(given: argparse.Namespace, some: Tensor) -> Run:
+    made, kind = model(given), TYPES[given.autocast]
+
+    def loss_of(batch: dict[str, Tensor], scaler: Any) -> Tensor:
+        with torch.autocast(given.device, kind or torch.bfloat16, enabled=kind is not None):
+            found: Tensor = made(**batch).loss
+        return found
+
+    return trained(given, some, made, loss_of)
+
+
+def coded(given: argparse.Namespace, some: Tensor, stream: ec.Stream) -> Run:
+    made = model(given)
+    with CodedGradient(
+        made, None, None, stream=stream, device=_device(given), autocast=TYPES[given.autocast]
+    ) as gradient:
+        return trained(given, some, made, lambda batch, scaler: gradient.loss(batch, scaler=scaler))
+
+
+def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None) -> Run:
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    from echelon.torch.hf_trainer import EchelonGradients
+
+    class Clock(TrainerCallback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.times: list[float] = []
+
+        def on_step_begin(self, *told: Any, **named: Any) -> None:
+            _finish(given)
+            self._start = time.perf_counter()
+
+        def on_step_end(self, *told: Any, **named: Any) -> None:
+            _finish(given)
+            self.times.append(time.perf_counter() - self._start)
+
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        told = TrainingArguments(
+            output_dir=folder, max_steps=given.steps, per_device_train_batch_size=given.batch, learning_rate=given.rate,
+            lr_scheduler_type="constant", logging_steps=1, report_to="none", save_strategy="no", disable_tqdm=True,
+            use_cpu=given.device == "cpu", bf16=given.autocast == "bfloat16", fp16=given.autocast == "float16",
+        )  # fmt: skip
+        data = [{"input_ids": tokens, "labels": tokens} for tokens in some]
+        trainer = Trainer(model(given), told, train_dataset=data, callbacks=[clock])
+        trainer.log = lambda logs, *rest: trainer.state.log_history.append(logs)  # and print nothing
+        if stream is None:
+            trainer.train()
+        else:
+            with EchelonGradients(trainer, stream, device=_device(given)):
+                trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return np.array(losses), float(np.median(clock.times[WARMED:]))
+
+
+def _device(given: argparse.Namespace) -> str:
+    return "cuda:auto" if given.device == "cuda" else "cpu"
+
+
+def _finish(given: argparse.Namespace) -> None:
+    if given.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def report(given: argparse.Namespace) -> str:
+    some, runs = texts(given), {}
+    for name in ("a plain loop", "the plain loop again"):
+        runs[name] = plain(given, some)
+    with ec.Stream(given.cluster, workers=given.workers, redundancy=given.redundancy) as stream:
+        runs["the loop with `CodedGradient`"] = coded(given, some, stream)
+        if find_spec("accelerate") is not None:
+            for name, used in (("Trainer", None), ("Trainer again", None), ("Trainer with `EchelonGradients`", stream)):
+                runs[name] = by_trainer(given, some, used)
+    shown = np.linspace(0, given.steps - 1, SHOWN).astype(int)
+    rows = []
+    for name, (losses, seconds) in runs.items():
+        wanted, took = runs["Trainer" if name.startswith("Trainer") else "a plain loop"]
+        values = [f"{value:.4f}" for value in losses[shown]]
+        rows.append(
+            [name, *values, f"{abs(losses - wanted).max():.1e}", f"{1e3 * seconds:.1f}", f"{seconds / took:.2f}"]
+        )
+    weights = sum(weight.numel() for weight in model(given).parameters())
+    table = markdown_table(["", *(f"loss {step + 1}" for step in shown), "largest difference", "ms", "ratio"], rows)
+    return (
+        f"GPT-2 of {weights} random weights, {given.batch} texts of {given.length} tokens per step, on {given.device}, "
+        f"autocast {given.autocast}; {given.workers} {given.cluster}, redundancy {given.redundancy}; torch "
+        f"{torch.__version__}. Differences and ratios are to the first run of each kind; times are medians of steps "
+        f"after the first {WARMED}."
+        + ("" if len(runs) > 3 else " The Trainer was not tried: accelerate is not installed.")
+        + f"\n\n{table}"
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    print(report(options()))
