@@ -6,7 +6,6 @@ that is never over. A master that learns what silence is normal gives late rows 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -14,7 +13,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.can import Can
-from echelon.delays import Delay, Trace, per_worker
+from echelon.delays import Delay, Trace, begin_all, per_worker
 from echelon.delays.base import DRAWN, MISSED, draws, task_times
 from echelon.errors import ArgumentError
 from echelon.plan import Plan, Task
@@ -99,7 +98,7 @@ class _Workers:
     def __init__(self, laws: Sequence[Delay], links: FloatArray, seed: int) -> None:
         self._laws, self._links = laws, links
         self._rngs: list[Generator] = [place_generator(seed, place) for place in range(len(laws))]
-        self._memories: list[Any] = [None] * len(laws)  # until a worker's first lane
+        self._memories = begin_all(laws, 1, self._rngs)
         self._missed = [0] * len(laws)  # rounds without a lane since the last
 
     def arrivals(self, plan: Plan) -> list[tuple[float, Task]]:
@@ -118,8 +117,6 @@ class _Workers:
         """Return the times of a lane's parts; bursts go on through rounds without a lane, a recorded trace does not."""
         law, rng = self._laws[place], self._rngs[place]
         memory = self._memories[place]
-        if memory is None:
-            memory = law.begin(1, rng)
         missed, self._missed[place] = self._missed[place], 0
         replayed = isinstance(law, Trace)
         while missed > 0 and not replayed:
