@@ -100,6 +100,19 @@ def test_a_chain_by_its_name_is_simulated_as_in_python(run):
     assert "2 chains of 5" in " ".join(out.split())
 
 
+def test_a_chain_of_gradients_by_its_name_is_simulated_as_in_python(run):
+    name = "m_sgc:workers_at_once=2,length=1,window=2"
+    said = json.loads(run("simulate", EXAMPLE, "--scheme", name, *OFTEN)[1])
+    scheme = ec.schemes.m_sgc(5, workers_at_once=2, length=1, window=2)
+    seen = ec.simulation.simulate_gradients(
+        scheme, task_laws(PROFILE), gradients=20, cost=50.0, links=PROFILE.speeds.link, seeds=3, seed=1
+    )
+    assert said["iteration_mean"] == pytest.approx(seen.mean, rel=1e-12)
+    status, out, _ = run("simulate", EXAMPLE, "--scheme", name, "--seeds", 2, "--jobs", 5)
+    assert status == 0
+    assert "2 chains of 5 gradients" in " ".join(out.split())
+
+
 @pytest.mark.parametrize("waiting", ["due", "fastest"])
 def test_chains_that_the_master_runs_take_what_the_quick_simulator_says(waiting):
     """Constant times, so that both have the same draws."""
