@@ -47,19 +47,23 @@ def test_loading_is_said_where_the_size_of_a_part_is_given(run, tmp_path):
     assert "loading" not in run("advise", small, "--top", 2)[1]
 
 
+SAID = {"master": "The master adds.", "responders": "The responders add."}
+
+
 def test_planes_are_charged_and_named(run, tmp_path):
     profile = tmp_path / "p.toml"
     text = EXAMPLE.read_text().replace("= 50 ", "= 10 ")
     took = {}
-    for plane, said in (("master", "The master adds."), ("responders", "The responders add.")):
+    for plane in SAID:
         profile.write_text(f'{text}\n[costs]\nbandwidth = 1e9\nport = 1e9\nplane = "{plane}"\n')
         sizes = ["--bytes-per-message", 1e9, "--bytes-of-state", 1e9]
         code, out, err = run("advise", profile, "--top", 2, *sizes)
         assert (code, err) == (0, "")
-        assert said in out
         assert "strategies were not tried: " in out
         told = json.loads(run("advise", profile, "--json", *sizes)[1])
-        assert {one["plane"] for one in told["strategies"]} == {plane}
+        # pieces of a sum are several sums of the same rows, which the master forms
+        assert {one["plane"] for one in told["strategies"] if "short messages" not in one["name"]} == {plane}
+        assert SAID[told["strategies"][0]["plane"]] in out
         assert "pulled by 1, with copies" in told["refused"]
         took[plane] = told["strategies"][0]["iteration"]
     assert took["responders"] < took["master"]

@@ -77,7 +77,7 @@ class Rounds(RoundJob):
     def request(self, state):
         return None
 
-    def open(self, cluster):
+    def open(self, cluster, state):
         number = self.round if self.round < len(self.loads) else None
         if number is not None:
             self.begun[number] = self.round
@@ -86,10 +86,10 @@ class Rounds(RoundJob):
             raise AssertionError("a round without products")
         return self.plan_now
 
-    def held(self, slot):
+    def held(self, state, slot):
         return self.window.rows_of(self.plan_now.products[slot])
 
-    def close(self, collected, decide):
+    def close(self, state, collected, decide):
         received, settled = collected.messages.keys(), collected.weights.keys()
         for slot, row in received:
             self.came.setdefault(self.plan_now.products[slot], set()).add(row)

@@ -28,10 +28,10 @@ class Undecided(RoundJob):
     def request(self, state):
         return None
 
-    def open(self, cluster):
+    def open(self, cluster, state):
         return coded_rows(uncoded(parts=1), [1])
 
-    def close(self, collected, decide):
+    def close(self, state, collected, decide):
         self.decide = decide
 
 

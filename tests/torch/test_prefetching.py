@@ -119,7 +119,7 @@ def test_loaders_die_with_their_worker_and_by_themselves_and_the_losses_stay_the
             cluster.kill(number)
 
     found = losses(processes, Augmented(), loaders=2, steps=8, deadly=deed)
-    assert len(killed) > 3
+    assert len(killed) >= 2  # a loader, and a worker
     assert gone(killed)
     assert found == pytest.approx(losses(processes, Augmented(), loaders=0, steps=8), rel=1e-10)
     assert gone(children(workers_of(processes)))

@@ -39,7 +39,7 @@ class Pairs:
         >>> pairs = pairs_of(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]), np.ones((1, 3)))
         >>> weights, reached = pairs.nearest(np.array([0, 1]))
         >>> weights.round(9).tolist(), reached.round(9).tolist()
-        ([0.666666667, 0.666666667], [0.666666667, 1.333333333, 0.666666667])
+        ([0.666666667, 0.666666667], [0.666666667, 0.666666667, 1.333333333])
         """
         weights, reached = np.zeros(len(rows)), np.zeros(len(self.sizes))
         touching: list[list[tuple[int, int]]] = [[] for _ in self.sizes]

@@ -83,7 +83,7 @@ def residual(code: Code, received: Iterable[int]) -> Approximate:
     >>> from echelon.codes import fractional_repetition
     >>> near = residual(fractional_repetition(rows=4, load=2), [0, 1])
     >>> near.weights.tolist(), near.effective.tolist(), near.residual == 2**0.5
-    ([1.0, 0.0], [1.0, 1.0, 0.0, 0.0], True)
+    ([0.0, 1.0], [1.0, 1.0, 0.0, 0.0], True)
     """
     checks.instance("code", code, Code)
     if len(code.target) != 1:

@@ -21,7 +21,7 @@ class RecordedTimes:
     times: shape (loads, rounds, workers). names: of the workers; w1, w2, … by default.
 
     >>> table = RecordedTimes({0.0: [[1.0, 2.0], [1.0, 4.0]], 0.5: [[2.0, 2.0], [2.0, 6.0]]})
-    >>> table.at(0.25).tolist(), table.slope
+    >>> table.at(0.25).tolist(), round(table.slope, 9)
     ([[1.5, 2.0], [1.5, 5.0]], 1.0)
     >>> [law.times for law in table.laws(parts=10, slope=1.0)]
     [(1.0, 1.0), (2.0, 4.0)]
