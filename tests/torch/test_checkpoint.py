@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 import echelon as ec
 from echelon.errors import ArgumentError
 from echelon.torch import train
-from tests.torch.networks import digits, perceptron
+from tests.torch.networks import digits, perceptron, undisturbed
 
 CROSS = nn.CrossEntropyLoss()
 STEPS, EVERY = 24, 4
@@ -23,11 +23,16 @@ class Cut(BaseException):
     """The end of a program, in the middle of a training."""
 
 
+@undisturbed
+def network():
+    torch.manual_seed(11)
+    return nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 10)).double()
+
+
 def trained(path, stop=None, stream=None, redundancy=1.0, how=None, **options):
     """Train, with dropout, momentum, a schedule and validation; die after so many steps."""
     data = digits(np.float64)
-    torch.manual_seed(11)
-    model = nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 10)).double()
+    model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
 
     def cut(step, loss):

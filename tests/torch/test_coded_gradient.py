@@ -26,6 +26,7 @@ from tests.torch.networks import (
     plain_gradient,
     plain_training,
     scored,
+    undisturbed,
 )
 
 CROSS = nn.CrossEntropyLoss()
@@ -237,6 +238,7 @@ def test_messages_of_half_the_bytes_are_off_by_what_their_precision_says(stream)
     assert 1e-5 < error < 2**-4  # the default tolerance of a decoded message
 
 
+@undisturbed
 def normalising(norm, dtype=torch.float64):
     torch.manual_seed(7)
     return nn.Sequential(
