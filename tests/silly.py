@@ -316,5 +316,5 @@ def calls():
         "uniform": (SPLITS["uniform"], {"speeds": _profile().speeds, "tasks": 6, "gamma": 1.0, "first": 1.0}),
         "Due": (Due, {"due": (), "limits": (), "tolerance": 0.0}),
         "Fastest": (Fastest, {"due": (), "limits": (), "tolerance": 0.0}),
-        "Quorum": (Quorum, {"due": (), "share": 0.5, "least": 1, "grace": 0.0, "stretch": 0.0}),
+        "Quorum": (Quorum, {"share": 0.5, "least": 1, "grace": 0.0, "stretch": 0.0}),
     }  # fmt: skip

@@ -5,9 +5,10 @@ plan has an ending of its own (`echelon.endings`).
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class Task:
     cost: float = 1.0
 
 
+_POOL = "pool: not allowed together with an ending; it is for rounds that recover every slot"
 AHEAD = 1 << 20  # slots of the next job are numbered from here on: work ahead, for idle workers
 
 
@@ -122,7 +124,7 @@ class Plan:
         if pool is not None:
             checks.instance("pool", pool, Pool)
         if pool is not None and ending is not None:
-            raise ArgumentError("pool: not allowed together with an ending; it is for rounds that recover every slot")
+            raise ArgumentError(_POOL)
         if not self.slots or not self.lanes:
             raise ArgumentError("slots, lanes: empty is not allowed; a plan needs at least one slot and one lane")
         planned: list[set[int]] = [set() for _ in self.slots]
@@ -135,7 +137,7 @@ class Plan:
                 checks.number(f"{name}: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
         if ending is not None:
-            ending.check(slots=len(self.slots), lanes=len(self.lanes))
+            ending.check(slots=len(self.slots), lanes=len(self.lanes), sums=self.sums)
         enough = [
             len(rows) >= slot.threshold or bool(rows & set(slot.alone))
             for slot, rows in zip(self.slots, planned, strict=True)
@@ -156,6 +158,21 @@ class Plan:
     def counts(self) -> IntArray:
         """Number of tasks in each lane, shape (workers,)."""
         return np.array([len(lane) for lane in self.lanes], dtype=np.int64)
+
+    @property
+    def sums(self) -> bool:
+        """Whether every slot has a code that gives one sum, so that fewer rows are known to come near it."""
+        return bool(self.codes) and all(code.sums and code.pieces == 1 for code in self.codes)
+
+    def ended(self, ending: Ending | None) -> Self:
+        """Return the same plan with another ending."""
+        made = copy(self)
+        object.__setattr__(made, "ending", ending)
+        if ending is not None:
+            if self.pool is not None:
+                raise ArgumentError(_POOL)
+            ending.check(slots=len(self.slots), lanes=len(self.lanes), sums=self.sums)
+        return made
 
     @property
     def tasks(self) -> int:

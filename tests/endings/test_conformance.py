@@ -1,4 +1,4 @@
-"""What every registered ending promises, and that the master handles one it never heard of."""
+"""What every ending with due slots promises, and that the master handles one it never heard of."""
 
 import re
 from dataclasses import FrozenInstanceError, dataclass
@@ -18,7 +18,7 @@ from echelon.schemes import diagonal_interleaved
 from tests.conftest import ROOT
 from tests.master.test_ending import END, TWO, plan, started
 
-BY_ENDING = pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+BY_ENDING = pytest.mark.parametrize("ending", WAITING.values(), ids=WAITING)
 LANES = (((0, 0), (1, 0), (1, 3)), ((0, 1), (1, 1), (1, 4)), ((0, 2), (1, 2), (1, 5)))
 
 
@@ -139,24 +139,34 @@ def test_a_waiting_rule_that_is_not_registered_is_refused():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deadline(Ending):
-    """An ending that the package does not have: the clock ends the round, whatever came."""
+class Tide(Ending):
+    """An ending that the package does not have: the clock ends the round, whatever came but for what is due."""
 
+    due: tuple[int, ...] = ()
     seconds: float = 3.0
 
-    def rule(self, lanes, start):
-        return DeadlineRule(self.due, start + self.seconds)
+    def check(self, *, slots, lanes, sums):
+        pass
+
+    def needed(self, slots):
+        return len(self.due)
+
+    def rule(self, lanes, start, sums):
+        return TideRule(self.due, start + self.seconds)
 
 
-class DeadlineRule(EndRule):
-    def __init__(self, due, ripe_at):
-        self.due, self.ripe_at = due, ripe_at
+class TideRule(EndRule):
+    def __init__(self, due, at):
+        self.due, self.at = due, at
 
     def arrived(self, row, now):
         pass
 
     def settled(self, slot, now):
         return True
+
+    def ripe(self, recovered):
+        return self.at if self.met(recovered) else None
 
     def met(self, recovered):
         return all(recovered[slot] for slot in self.due)
@@ -167,19 +177,22 @@ class DeadlineRule(EndRule):
     def lacking(self, held):
         return []
 
+    def awaited(self, short):
+        return self.due
+
 
 def test_the_master_handles_an_ending_it_never_heard_of():
-    made = Plan([Slot(rows=2, threshold=2)], [[Task(slot=0, row=0)], [Task(slot=0, row=1)]], ending=Deadline())
+    made = Plan([Slot(rows=2, threshold=2)], [[Task(slot=0, row=0)], [Task(slot=0, row=1)]], ending=Tide())
     watcher = started(made, start=10.0)
-    assert watcher.master.ripening  # the clock is set from the beginning
+    assert watcher.master.ripe == 13.0  # the clock is set from the beginning
     assert watcher.handle(Received(11.0, 0, 1, 0, 0)) == []
     assert watcher.handle(Alarm(12.0, 1, 0)) == []
     assert watcher.handle(Alarm(13.0, 1, 0)) == END
 
 
 def test_a_deadline_waits_for_what_is_due_and_no_longer():
-    watcher = started(plan(Deadline(due=(1,)), TWO))
-    assert not watcher.master.ripening
+    watcher = started(plan(Tide(due=(1,)), TWO))
+    assert watcher.master.ripe is None
     for time, worker, (slot, row) in ((1.0, 0, TWO[0][0]), (4.0, 0, TWO[0][1]), (5.0, 1, TWO[1][0])):
         assert watcher.handle(Received(time, worker, 1, slot, row)) == []
     assert watcher.handle(Received(6.0, 1, 1, 1, 1)) == [Recover(1, 1, (0, 1))]
@@ -191,7 +204,7 @@ def test_a_deadline_waits_for_what_is_due_and_no_longer():
 def test_no_concrete_ending_is_named_by_the_master():
     names = [ending.__name__ for ending in ENDINGS.values()]
     for path in (ROOT / "src" / "echelon" / "master").glob("*.py"):
-        assert not re.search(rf"\b({'|'.join(names)}|LaneEnding)\b", path.read_text(encoding="utf-8")), path
+        assert not re.search(rf"\b({'|'.join(names)}|LaneEnding|Policy)\b", path.read_text(encoding="utf-8")), path
 
 
 def test_a_wait_counts_from_when_the_round_began():

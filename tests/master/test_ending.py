@@ -258,7 +258,7 @@ def test_a_refused_slot_that_is_not_due_goes_on_in_the_next_round():
     watcher = started(plan(Due(), lanes, thresholds=(9, 2)))
     got(watcher, 1.0, 0, (0, 0))
     got(watcher, 1.0, 1, (0, 1), (1, 1))
-    assert watcher.master.ripening
+    assert watcher.master.ripe == 1.0
     assert got(watcher, 1.0, 0, (1, 0)) == [Recover(1, 1, (1, 0))]
     assert watcher.handle(Refused(1.0, 1, 1)) == []
     assert watcher.handle(Alarm(1.0, 1, 0)) == END
@@ -437,13 +437,6 @@ def test_a_round_with_a_grace_ends_at_once_when_all_have_come():
     assert send(watcher, 4.0, 2) == END
 
 
-def test_a_due_slot_belongs_to_the_quorum():
-    watcher = started(of_workers(Quorum(least=2, due=(3,))))
-    for time, worker in ((1.0, 0), (2.0, 1), (3.0, 2)):
-        assert send(watcher, time, worker) == []
-    assert send(watcher, 4.0, 3) == END
-
-
 def test_what_a_worker_owed_is_given_out_again_only_if_the_quorum_needs_it():
     watcher = started(of_workers(Quorum(least=3)))
     assert send(watcher, 1.0, 0) == []
@@ -451,12 +444,6 @@ def test_what_a_worker_owed_is_given_out_again_only_if_the_quorum_needs_it():
     assert watcher.handle(Lost(3.0, 2)) == [Assign(0, 1, (task(1, 0),))]
     assert send(watcher, 4.0, 3) == []
     assert send(watcher, 5.0, 0, slot=1) == END  # nobody works on slot 2
-
-
-def test_a_due_slot_is_given_out_again_though_others_would_make_the_quorum():
-    watcher = started(of_workers(Quorum(least=2, due=(1,))))
-    assert watcher.handle(Lost(1.0, 0)) == []
-    assert watcher.handle(Lost(2.0, 1)) == [Assign(2, 1, (task(1, 0),))]
 
 
 def test_a_worker_lost_within_the_grace_ends_a_round_that_waits_for_it_alone():
@@ -496,12 +483,11 @@ def test_slots_of_a_quorum_may_have_codes_and_the_ones_that_lack_least_are_mende
     ("make", "said"),
     [
         (lambda: Quorum(share=1.5), "share: 1.5 is not allowed"),
-        (lambda: Quorum(least=0), "least: 0 is not allowed"),
+        (lambda: Quorum(least=-1), "least: -1 is not allowed"),
         (lambda: Quorum(grace=-1.0), "grace: -1.0 is not allowed"),
         (lambda: Quorum(stretch=float("inf")), "stretch: inf is not allowed"),
         (lambda: of_workers(Quorum(least=5)), "ending: least: 5 is not allowed; must be at most 4"),
         (lambda: plan(Quorum(least=2), TWO), "slots: 1 with enough planned rows are not allowed; must be 2"),
-        (lambda: plan(Quorum(least=2, due=(0,)), TWO), r"slots\[0\]: 2 planned rows are not allowed"),
     ],
 )
 def test_a_quorum_that_can_t_be_meant_is_refused(make, said):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.can import Rules
-from echelon.codes import LagrangeCode, graph, mds, uncoded
+from echelon.codes import LagrangeCode, fractional_repetition, graph, mds, uncoded
 from echelon.delays import (
     Deterministic,
     Exponential,
@@ -18,7 +18,7 @@ from echelon.delays import (
     Trace,
 )
 from echelon.delays import base as delays_base
-from echelon.endings import ENDINGS, Due, Fastest, Quorum
+from echelon.endings import WAITING, Deadline, Due, Exact, Fastest, Quorum, Residual
 from echelon.plan import Plan, Pool, Slot, Task
 from echelon.schemes import CHAINS, SCHEMES, Window, coded_rows, multi_message, pull
 from echelon.simulation import rounds as kernels
@@ -95,6 +95,16 @@ TWO_SLOT_POOL = Plan(
     [[]] * 3,
     pool=Pool(batches=tuple((Task(slot=s, row=r),) for r in range(3) for s in (0, 1))),
 )
+GRAPH = graph(parts=6, load=3, rng=np.random.default_rng(1))
+GROUPS = fractional_repetition(rows=6, load=2)
+POLICIES = [
+    Exact(),
+    Residual(0.5),
+    Deadline(0.7),
+    Quorum(0.6, grace=0.2),
+    Deadline(0.7) & Quorum(0.6, stretch=0.3),
+    Residual(0.4) | Deadline(1.1),
+]
 CASES = {
     **{f"{name}{f', {i}' if i else ''}": Case(exact(plan)) for name in SCHEMES for i, plan in enumerate(plans(name))},
     **{f"{name}, round {n}": Case(window_plan(name, n), linked=n != 2) for name in CHAINS for n in (0, 2, 3)},
@@ -102,7 +112,7 @@ CASES = {
     "shares of parts": Case(SHARES_OF_PARTS),
     "spans": Case(multi_message(workers=6, load=3, orders=[3, 2])),
     "an ending": Case(two_slots(ending=Due(due=(0,)))),
-    **{f"ending {name}": Case(two_slots(ending=ending(due=(0,)))) for name, ending in ENDINGS.items()},
+    **{f"ending {name}": Case(two_slots(ending=ending(due=(0,)))) for name, ending in WAITING.items()},
     "ending fastest, with patience": Case(two_slots(ending=Fastest(due=(1,), tolerance=0.4))),
     "an ending, nothing due": Case(two_slots(ending=Due())),
     "an ending with patience": Case(two_slots(ending=Due(due=(0,), tolerance=0.4))),
@@ -110,7 +120,13 @@ CASES = {
     "a quorum of two slots": Case(two_slots(ending=Quorum(share=1.0))),
     "a quorum with a grace": Case(workers_of_one_slot(Quorum(least=4, grace=0.35))),
     "a quorum that is stretched": Case(workers_of_one_slot(Quorum(share=0.5, stretch=0.4))),
-    "a quorum with a due slot": Case(workers_of_one_slot(Quorum(share=0.5, due=(5,), grace=0.1))),
+    "a quorum that no slot is needed for": Case(workers_of_one_slot(Quorum(share=0.5, grace=0.1) | Quorum(least=2))),
+    **{f"a graph, {policy}": Case(coded_rows(GRAPH, [3, 2, 4]).ended(policy)) for policy in POLICIES},
+    **{f"groups, {policy}": Case(coded_rows(GROUPS, [2, 1, 3]).ended(policy)) for policy in POLICIES},
+    **{
+        f"clusters, {policy}": Case(multi_message(workers=6, load=3, orders=[3, 2]).ended(policy))
+        for policy in POLICIES
+    },
     "a pool by twos, ahead": Case(pull(workers=3, parts=11, batch=2, ahead=1)),
     "a pool, with copies": Case(pull(workers=3, parts=7, copies=3)),
     "a pool of long tasks": Case(LONG_POOL),

@@ -20,6 +20,7 @@ from echelon.codes.base import Code, checked_limit
 from echelon.codes.checking import Checker
 from echelon.codes.combine import combine, inexact
 from echelon.codes.error_estimate import EPSILON, ErrorEstimate, relative
+from echelon.codes.residual import residual
 from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import checked_rows, verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
@@ -117,6 +118,18 @@ class Decoded:
     corrupt: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """How to come near the target from rows that are too few to give it.
+
+    weights: of the rows that have something to add; their `misfit` is 0, since what is missed is in `effective`.
+    effective: the weight that each part has in the result, shape (parts,).
+    """
+
+    weights: Weights
+    effective: NumberArray
+
+
 class Decoder:
     """Finds weights for a code; made once, used every round; patterns seen before cost a look-up.
 
@@ -175,6 +188,23 @@ class Decoder:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = found
         return found
+
+    def nearest(self, received: Iterable[int]) -> Nearest:
+        """Return the weights by which rows that may be too few come nearest to one sum, and what they give.
+
+        >>> from echelon.codes import fractional_repetition
+        >>> near = Decoder(fractional_repetition(rows=4, load=2)).nearest([0, 1])
+        >>> near.weights.rows.tolist(), near.effective.tolist()
+        ([1], [1.0, 1.0, 0.0, 0.0])
+        """
+        found = residual(self.code, received)
+        used = np.flatnonzero(found.weights)  # others have nothing to add
+        rows, matrix = found.rows[used], np.ascontiguousarray(found.weights[None, used])
+        amplification = float(np.linalg.norm(matrix))
+        gain = max(1.0, float(np.linalg.norm(matrix[0] * self._norms[rows]) / self._targets[0]))
+        solved, copied = np.arange(1), np.full(1, -1)
+        weights = Weights(rows, solved, matrix, copied, amplification, gain, 0.0, self._reach[rows])
+        return Nearest(weights, found.effective)
 
     def decode(
         self, rows: Iterable[int], messages: Sequence[Any], *, verified: bool = False, tolerance: float | None = None

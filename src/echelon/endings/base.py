@@ -6,9 +6,9 @@ whether the round may end; it knows nothing else about endings.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from typing import ClassVar
 
-from echelon import checks
+from echelon.endings.sums import Sums
 
 Row = tuple[int, int]  # slot and row
 Lane = Collection[Row]
@@ -19,18 +19,17 @@ TIES = 1e-9  # relative slack of a wait for stragglers: what comes at its very e
 class EndRule(ABC):
     """How far one round is, and whether it may end.
 
-    A round ends at once where `over` says so. Where `met` holds and `ripe_at` is known, the clock ends it, at that time
-    or now if the time has passed; what arrives at the same moment counts.
-
-    due: slots that must be recovered. ripe_at: when the clock may end the round; None while that is not known.
+    A round ends at once where `over` says so. Where `ripe` knows a time, the clock ends it, at that time or now if the
+    time has passed; what arrives at the same moment counts.
     """
-
-    due: tuple[int, ...]
-    ripe_at: float | None = None
 
     @abstractmethod
     def arrived(self, row: Row, now: float) -> None:
         """Take note of a row."""
+
+    @abstractmethod
+    def ripe(self, recovered: Sequence[bool]) -> float | None:
+        """Return when the clock may end the round, as things stand; None while that is not known."""
 
     @abstractmethod
     def settled(self, slot: int, now: float) -> bool:
@@ -38,7 +37,7 @@ class EndRule(ABC):
 
     @abstractmethod
     def met(self, recovered: Sequence[bool]) -> bool:
-        """Return whether everything that is required has come."""
+        """Return whether everything that is required has come: nothing that is lost is given out again."""
 
     @abstractmethod
     def over(self, recovered: Sequence[bool], coming: Iterable[Row]) -> bool:
@@ -51,32 +50,39 @@ class EndRule(ABC):
         held: rows on their way. The rows returned are given out again; none is of a recovered slot.
         """
 
+    @abstractmethod
     def awaited(self, short: Callable[[int], int]) -> Iterable[int]:
         """Return the slots that must be recovered as things stand; what they lack is given out again.
 
         short: returns how many rows a slot lacks beyond those on their way; 0 where it is recovered.
         """
-        return self.due
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ending(ABC):
-    """When a round ends that may leave some of its slots to later rounds.
+    """When a round ends that may do without some of its rows.
 
-    due: slots that must be recovered.
+    approximate: whether slots that are not recovered count with the rows that came, as near as these come to their
+        sums; otherwise later rounds go on with them.
     """
 
-    due: tuple[int, ...] = ()
+    approximate: ClassVar[bool] = False
 
-    def check(self, *, slots: int, lanes: int) -> None:
-        """Refuse a plan with this many slots and lanes where the ending names others."""
-        for slot in self.due:
-            checks.whole("ending: due", slot, least=0, most=slots - 1)
-
-    def needed(self, slots: int) -> int:
-        """Return how many slots must be recovered at least, where lanes serve so many."""
-        return len(set(self.due))
+    @property
+    def due(self) -> tuple[int, ...]:
+        """Slots that must be recovered."""
+        return ()
 
     @abstractmethod
-    def rule(self, lanes: Sequence[Lane], start: float) -> EndRule:
-        """Return the rule of one round that begins at `start`, from the rows of its lanes."""
+    def check(self, *, slots: int, lanes: int, sums: bool) -> None:
+        """Refuse a plan with this many slots and lanes, whose slots all give `sums` or not, where it can't end so."""
+
+    @abstractmethod
+    def needed(self, slots: int) -> int:
+        """Return how many slots must have enough planned rows at least, where lanes serve so many."""
+
+    @abstractmethod
+    def rule(self, lanes: Sequence[Lane], start: float, sums: Sums) -> EndRule:
+        """Return the rule of one round that begins at `start`, from the rows of its lanes.
+
+        sums: what is there of the round's sums; it changes before the rule is told.
+        """

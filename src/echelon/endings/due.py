@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from echelon.endings.base import Lane, Row
 from echelon.endings.lanes import LaneEnding, LaneRule
+from echelon.endings.sums import Sums
 
 
 class Due(LaneEnding):
@@ -16,7 +17,7 @@ class Due(LaneEnding):
     stragglers goes on to the end of the wait.
     """
 
-    def rule(self, lanes: Sequence[Lane], start: float) -> "DueRule":
+    def rule(self, lanes: Sequence[Lane], start: float, sums: Sums) -> "DueRule":
         """Return the rule of one round that begins at `start`, from the rows of its lanes."""
         return DueRule(self, lanes, start)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from echelon.endings.base import Lane, Row
 from echelon.endings.lanes import LaneEnding, LaneRule, Lanes
+from echelon.endings.sums import Sums
 
 
 class Fastest(LaneEnding):
@@ -17,7 +18,7 @@ class Fastest(LaneEnding):
     and where no worker is left that could return all its rows, the round ends with what it must have.
     """
 
-    def rule(self, lanes: Sequence[Lane], start: float) -> "FastestRule":
+    def rule(self, lanes: Sequence[Lane], start: float, sums: Sums) -> "FastestRule":
         """Return the rule of one round that begins at `start`, from the rows of its lanes."""
         return FastestRule(self, lanes, start)
 

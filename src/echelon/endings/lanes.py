@@ -3,7 +3,7 @@
 They differ in whose time sets the wait (sequential, sections 2.1 and 3); one file each.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from echelon import checks
@@ -15,11 +15,13 @@ from echelon.errors import ArgumentError
 class LaneEnding(Ending):
     """An ending that waits for the due slots, and for others in proportion to what the quickest worker took.
 
+    due: slots that must be recovered.
     limits: pairs of lanes and a number: at most this many of these lanes may be left undone. A lane is done when each
         of its rows has arrived or belongs to a slot that is recovered.
     tolerance: mu; the round lasts 1 + mu times as long as the quickest worker took.
     """
 
+    due: tuple[int, ...] = ()
     limits: tuple[tuple[tuple[int, ...], int], ...] = ()
     tolerance: float = 0.0
 
@@ -35,11 +37,16 @@ class LaneEnding(Ending):
             for lane in checks.items("limits", pair[0]):
                 checks.whole("limits", lane, least=0)
 
-    def check(self, *, slots: int, lanes: int) -> None:
+    def check(self, *, slots: int, lanes: int, sums: bool) -> None:
         """Refuse a plan without the slots and lanes that the ending names."""
-        super().check(slots=slots, lanes=lanes)
+        for slot in self.due:
+            checks.whole("ending: due", slot, least=0, most=slots - 1)
         for lane in (lane for some, _ in self.limits for lane in some):
             checks.whole("ending: limits", lane, least=0, most=lanes - 1)
+
+    def needed(self, slots: int) -> int:
+        """Return how many slots must be recovered: those that are due."""
+        return len(set(self.due))
 
     def wait(self, start: float, now: float) -> float:
         """Return when the wait for the others ends, if the quickest worker is done now."""
@@ -75,6 +82,15 @@ class LaneRule(EndRule):
     def __init__(self, ending: LaneEnding, lanes: Sequence[Lane], start: float) -> None:
         self.ending, self.due, self.start = ending, ending.due, start
         self.needed = Lanes(lanes)
+        self.ripe_at: float | None = None  # when the wait for the others ends
+
+    def ripe(self, recovered: Sequence[bool]) -> float | None:
+        """Return when the wait ends, if what must have come is there."""
+        return self.ripe_at if self.ripe_at is not None and self.met(recovered) else None
+
+    def awaited(self, short: Callable[[int], int]) -> Iterable[int]:
+        """Return the due slots."""
+        return self.due
 
     def met(self, recovered: Sequence[bool]) -> bool:
         """Return whether the due slots are recovered, and few enough lanes are undone."""

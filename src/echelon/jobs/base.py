@@ -13,6 +13,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.clusters import Cluster, Work
 from echelon.codes import Code
+from echelon.endings import Policy
 from echelon.errors import ArgumentError
 from echelon.jobs.collected import Collected
 from echelon.jobs.own_code import OwnCode, checked_choice
@@ -44,7 +45,8 @@ class IterativeJob(ABC):
     it is for, where it can't take any number of them; `codes` are those of its slots, over and over again, where it has
     more than one without a plan. `verify` says how results are checked before each step, one of `VERIFY`; None: as the
     stream does. `regroup` is the number of groups of its plan that each worker holds data of, to change groups between
-    rounds (`schemes.Regrouping`); None: they stay.
+    rounds (`schemes.Regrouping`); None: they stay. `ending` is the policy by which its rounds end, None for exact ones;
+    one whose sums are `unbiased` has those that are not exact multiplied by what is missing.
     """
 
     parts: int
@@ -63,6 +65,8 @@ class IterativeJob(ABC):
     codes: tuple[Code, ...] | None = None
     verify: str | None = None
     regroup: int | None = None
+    ending: Policy | None = None
+    unbiased = False
 
     def __init__(
         self, *, state: Any, iterations: int | None, until: Any, name: str | None, tolerance: float | None

@@ -26,6 +26,7 @@ class Collected:
     """Messages of a round, by slot and row, and weights of the slots that are recovered.
 
     combine: adds up messages that lie here. What lies elsewhere is added there first, and given to `use`.
+    scale: what sums are multiplied by.
     codes: of the slots, or of all of them. A sum of rows that add and subtract the same part can't tell inf from NaN:
         where one is not finite, `NotFinite` is raised. Without codes nothing is said.
     relative_to_result: the error to expect of what was added up so far, relative to its largest number; 0 where
@@ -38,7 +39,9 @@ class Collected:
         weights: dict[int, Weights],
         combine: Callable[[NumberArray, Sequence[Message]], Total],
         codes: Sequence[Code] = (),
+        scale: float = 1.0,
     ) -> None:
+        self._scale = scale
         self.messages, self.weights, self._combine, self._codes = messages, weights, combine, codes
         self.relative_to_result = 0.0
         self._totals: dict[tuple[int, ...], Total] = {}  # by slots, of what was added elsewhere
@@ -91,7 +94,10 @@ class Collected:
 
     def _sum(self, slots: tuple[int, ...]) -> Sum:
         weights = np.concatenate([self.weights[slot].matrix[0] for slot in slots])
-        return Sum(weights, [message for slot in slots for message in self._of(slot)])
+        return Sum(
+            weights if self._scale == 1 else self._scale * weights,
+            [message for slot in slots for message in self._of(slot)],
+        )
 
     def _summed(self, slots: tuple[int, ...]) -> Any:
         """Return the sum of what some slots give."""

@@ -10,6 +10,7 @@ from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.clusters import AtOnce, Room, Writes
 from echelon.codes import Code, cyclic, uncoded
+from echelon.endings import Policy
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.calling import call
@@ -55,6 +56,12 @@ class SumJob(IterativeJob):
     regroup: how many clusters of the plan each worker has data of. Before each round, workers are dealt out to them
         anew, so that those who were late in the round before are spread evenly (`echelon.schemes.Regrouping`): for
         workers that are slow for several rounds on end. Not with verify="vote", whose rows have their own lanes.
+    ending: when rounds end that may do without some rows, by a policy of `echelon.endings`: ``Residual(0.1)``,
+        ``Deadline(2.0)``, ``Quorum(0.9, grace="auto")``, ``Deadline("auto") & Quorum(0.95)``. `update` then gets a sum
+        that is as near to the exact one as the rows come; deliveries and records say how near, and who was left out.
+        By default every sum is exact.
+    unbiased: multiply a sum that is not exact by the sum of all weights over that of those that are there, so that it
+        is as large as the exact one on average where every part is missing as often.
     messages: "bfloat16" halves what is sent of float32 results (others are refused): each row is rounded to 8 bits of
         precision, off by 2^-8 of itself at most, and decoding amplifies that as it does any rounding; the default
         tolerance is then 2^-4. None sends rows as they are.
@@ -85,6 +92,8 @@ class SumJob(IterativeJob):
         plan: CodedPlan | None = None,
         lend: bool = False,
         regroup: int | None = None,
+        ending: Policy | None = None,
+        unbiased: bool = False,
         messages: str | None = None,
         copies: bool = False,
         verify: str | None = None,
@@ -116,6 +125,11 @@ class SumJob(IterativeJob):
                     'verify="vote"'
                 )
             self.regroup = Regrouping(plan, regroup).held
+        if ending is not None:
+            self.ending = _checked_ending(ending, self.plan, verify)
+        if checks.flag("unbiased", unbiased) and ending is None and (plan is None or plan.ending is None):
+            raise ArgumentError("unbiased: not allowed without an ending; every sum is exact then")
+        self.unbiased = bool(unbiased)
         self.messages = None if messages is None else checks.one_of("messages", messages, MESSAGES)
         self.copies = bool(copies)
 
@@ -126,6 +140,8 @@ class SumJob(IterativeJob):
             made = made_code(self.own_code, parts=self.parts, rows=self.parts, critical=needed, rng=rng)
             if not made.sums:
                 raise ArgumentError("code: not allowed; must give a sum of partial results, by real numbers")
+            if self.ending is not None and made.pieces > 1:
+                raise ArgumentError("ending: not allowed with short messages: fewer rows than it takes give no sum")
             return made
         if needed == self.parts:
             return uncoded(parts=self.parts)
@@ -161,6 +177,17 @@ class SumJob(IterativeJob):
     def step(self, state: Any, recovered: Any) -> Any:
         """Return the updated state."""
         return self.update(state, recovered)
+
+
+def _checked_ending(ending: Policy, plan: CodedPlan | None, verify: str | None) -> Policy:
+    checks.instance("ending", ending, Policy)  # type: ignore[type-abstract]
+    if verify is not None:
+        raise ArgumentError(f"ending: not allowed with verify={verify!r}, which waits for rows to compare")
+    if plan is not None:
+        if plan.ending is not None:
+            raise ArgumentError("ending: not allowed with a plan that has one")
+        plan.ended(ending)
+    return ending
 
 
 def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:

@@ -47,6 +47,15 @@ class Recover:
 
 
 @dataclass(frozen=True, slots=True)
+class Approximate:
+    """A round ends before this slot is recovered: find the weights by which these rows come nearest to its sum."""
+
+    round: int
+    slot: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Purge:
     """The round is over: workers still computing for it may stop."""
 
@@ -102,4 +111,4 @@ class Starve:
     round: int
 
 
-Action = Replan | Assign | Recover | Purge | Stop | Update | Deliver | SetTimer | Starve
+Action = Replan | Assign | Recover | Approximate | Purge | Stop | Update | Deliver | SetTimer | Starve

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence, Set
 from itertools import groupby
 
 from echelon.cause import Cause
-from echelon.codes import Code, CountTracker, Tracker, tracker
-from echelon.endings import EndRule, Row
+from echelon.codes import Code, CountTracker, PairTracker, SpanTracker, Tracker, residual_tracker, tracker
+from echelon.endings import EndRule, Row, Sums
 from echelon.master.actions import Assign
 from echelon.plan import Plan, Task
 from echelon.schemes.coded_plan import lane_tasks
@@ -30,12 +30,15 @@ class Collection:
         self, round: int, plan: Plan, codes: tuple[Code, ...], start: float = 0.0, came: Iterable[Row] = ()
     ) -> None:
         self.round, self.plan, self.codes, self.start = round, plan, codes, start
-        self.rule = _rule(plan, start)
+        # whether rows that are too few for a slot are worth something
+        self.approximate = plan.ending is not None and plan.ending.approximate and plan.sums
+        self.sums = Sums([float(code.parts) for code in codes] or [1.0] * len(plan.slots))
+        self.recovered = self.sums.recovered
+        self.rule = _rule(plan, start, self.sums)
         self.sent: dict[int, tuple[float, float]] = {}
         lanes = [{task.slot for task in lane} for lane in plan.lanes] if len(plan.slots) > 1 else []
         self._mixed = {slot for slots in lanes if len(slots) > 1 for slot in slots}
         self.trackers = [self._new_tracker(slot) for slot in range(len(plan.slots))]
-        self.recovered = [False] * len(plan.slots)
         self.refused = [False] * len(plan.slots)
         self.received: set[Row] = set()
         # lanes as they stand: what a worker still has to send, in order
@@ -53,7 +56,7 @@ class Collection:
 
     def _new_tracker(self, slot: int) -> Tracker:
         if self.codes:
-            return tracker(self.codes[slot])
+            return residual_tracker(self.codes[slot]) if self.approximate else tracker(self.codes[slot])
         of = self.plan.slots[slot]
         return CountTracker(rows=of.rows, threshold=of.threshold, alone=of.alone)
 
@@ -109,15 +112,31 @@ class Collection:
         if at in self.received:
             return False
         self.received.add(at)
-        if self.rule is not None:
-            self.rule.arrived(at, now)
         self.refused[slot] = False  # this may be the awaited row
         for worker, _ in self.given.get(at, ()):
             lane = self.pending.get(worker)
             if lane is not None:  # it may be lost by now
                 lane.pop(at, None)  # it may have held the row twice
         self.ready[slot] = self.trackers[slot].add(row)
+        if self.rule is not None:
+            self._weigh(slot)
+            self.rule.arrived(at, now)
         return self.ready[slot] and not self.recovered[slot]
+
+    def _weigh(self, slot: int) -> None:
+        """Note what the rows of a slot are worth."""
+        rows = self.trackers[slot]
+        if self.approximate and isinstance(rows, PairTracker | SpanTracker):
+            self.sums.miss(slot, rows.residual**2)
+        else:
+            self.sums.miss(slot, 0.0 if self.ready[slot] else self.sums.sizes[slot])
+
+    def nearly(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the slots that are not recovered though rows came that are worth something, and these rows."""
+        if not self.approximate:
+            return []
+        came = ((slot, tuple(self.trackers[slot].received)) for slot, done in enumerate(self.recovered) if not done)
+        return [(slot, rows) for slot, rows in came if rows]
 
     def reject(self, slot: int, rows: Iterable[tuple[int, int]]) -> bool:
         """Forget rows, (row, worker) each, and bar these workers from them; return whether others hold them all."""
@@ -134,6 +153,7 @@ class Collection:
             self.trackers[slot], self.ready[slot], self.refused[slot] = self._new_tracker(slot), False, False
             for row in left:
                 self.ready[slot] = self.trackers[slot].add(row)
+            self._weigh(slot)
         return awaited
 
     def may(self, worker: int, at: Row) -> bool:
@@ -297,8 +317,8 @@ class Collection:
         return [self.give(worker, extra[worker]) for worker in extra]
 
 
-def _rule(plan: Plan, start: float) -> EndRule | None:
+def _rule(plan: Plan, start: float, sums: Sums) -> EndRule | None:
     """Return the rule that says when a round is over; None where it is over when every slot is recovered."""
     if plan.ending is None:
         return None
-    return plan.ending.rule([{(task.slot, task.row) for task in lane} for lane in plan.lanes], start)
+    return plan.ending.rule([{(task.slot, task.row) for task in lane} for lane in plan.lanes], start, sums)

@@ -20,6 +20,7 @@ from echelon.cause import Cause
 from echelon.errors import IllegalEvent
 from echelon.master.actions import (
     Action,
+    Approximate,
     Assign,
     Deliver,
     Outcome,
@@ -90,7 +91,7 @@ class Master:
         self.late: set[int] = set()  # workers whose rows others were given, too; they get no more meanwhile
         self.attempt = 0
         self.moved = False  # whether a message came since the timer was set
-        self.ripening = False  # whether the timer is set for the end of the round
+        self.ripe: float | None = None  # when the clock may end the round, as things stand
         self.lend = False
         self.ahead: Ahead | None = None  # what idle workers do in this round for the next job
         self.barred: set[int] = set()  # jobs not to be begun ahead: one of their rows killed a worker
@@ -206,7 +207,7 @@ class Master:
         if event.ahead is not None and event.ahead.job in self.queue:
             self.ahead = Ahead(event.round, event.ahead)
         self.lend = event.lend
-        self.attempt, self.moved, self.ripening = 0, False, False
+        self.attempt, self.moved, self.ripe = 0, False, None
         self.lateness = Lateness(event.time, event.silence)
         self.out, self.late = set(event.out), set()
         recover = [
@@ -228,9 +229,22 @@ class Master:
         return [*actions, self._timer(event.time), *self._ripen(collection, event.time), *recover]
 
     def _timer(self, now: float) -> SetTimer:
-        if self.patience is None:
-            return SetTimer(max(now, self.lateness.due), self.round, self.attempt)
-        return SetTimer(now + self.patience * 2.0 ** min(self.attempt, 6), self.round, self.attempt)
+        """Set the clock for the end of the round, or for the next look at what is late, whichever is first.
+
+        A round that needs nothing more is not looked at.
+        """
+        if self.ripe is not None and self._met():
+            at = max(self.ripe, now)
+        else:
+            wait = None if self.patience is None else self.patience * 2.0 ** min(self.attempt, 6)
+            at = max(now, self.lateness.due) if wait is None else now + wait
+            at = at if self.ripe is None else min(at, max(self.ripe, now))
+        return SetTimer(at, self.round, self.attempt)
+
+    def _met(self) -> bool:
+        """Return whether an ending of its own has all that it needs."""
+        collection = self.collection
+        return collection is not None and collection.rule is not None and collection.rule.met(collection.recovered)
 
     def _received(self, event: Received) -> list[Action]:
         now, worker, round, slot, row = event
@@ -275,20 +289,22 @@ class Master:
         return self._end_round() if collection.over() else self._ripen(collection, now)
 
     def _ripen(self, collection: Collection, now: float) -> list[Action]:
-        """Let the clock end a round that has what it needs, as soon as the time is known.
+        """Let the clock end a round as soon as the time is known, or another than before.
 
         It is always the clock, even if the time has come: what arrives at the same moment counts.
         """
-        rule = collection.rule
-        if rule is None or self.ripening or rule.ripe_at is None or not rule.met(collection.recovered):
+        ripe = None if collection.rule is None else collection.rule.ripe(collection.recovered)
+        if ripe == self.ripe:
             return []
-        self.ripening = True
-        return [SetTimer(max(rule.ripe_at, now), self.round, self.attempt)]
+        self.ripe = ripe
+        return [self._timer(now)]
 
     def _end_round(self) -> list[Action]:
         assert self.job is not None
+        assert self.collection is not None
+        nearly = [Approximate(self.round, slot, rows) for slot, rows in self.collection.nearly()]
         self.phase, self.collection = Phase.UPDATING, None
-        return [Purge(self.round), Update(self.job, self.round)]
+        return [Purge(self.round), *nearly, Update(self.job, self.round)]
 
     def _refused(self, event: Refused) -> list[Action]:
         collection = self.collection
@@ -384,10 +400,11 @@ class Master:
         stale = event.round != self.round or event.attempt != self.attempt
         if stale or self.phase is not Phase.COLLECTING or self.collection is None or not self.workers:
             return []
-        rule = self.collection.rule
-        if self.ripening and rule is not None and rule.ripe_at is not None:
-            # an alarm from before the wait began does not end it
-            return self._end_round() if event.time >= rule.ripe_at else []
+        if self.ripe is not None:
+            if event.time >= self.ripe:
+                return self._end_round()
+            if self._met():
+                return []  # an alarm from before the wait began
         if self.patience is None:
             return self._look(event, self.collection)
         if self.moved:
@@ -402,8 +419,8 @@ class Master:
         if lost and not self.late:
             return self._repeat(event.time, collection)
         left = self._hands()
-        rule, owing = collection.rule, any(collection.pending.get(worker) for worker in left)
-        if self.late and rule is not None and not owing and rule.met(collection.recovered):
+        owing = any(collection.pending.get(worker) for worker in left)
+        if self.late and not owing and self._met():
             return self._end_round()  # only late workers owe something, and it is not needed
         waiting = any(collection.pending.get(worker) for worker in self.workers)
         given = self._mend(collection) if self.late or not waiting else []
@@ -415,8 +432,8 @@ class Master:
 
     def _repeat(self, now: float, collection: Collection) -> list[Action]:
         """Give out everything that the round lacks: nothing that is on its way may ever come."""
-        overdue, rule = collection.overdue(), collection.rule
-        if rule is not None and not overdue and rule.met(collection.recovered):
+        overdue = collection.overdue()
+        if not overdue and self._met():
             return self._end_round()  # what it waits for is lost and not needed
         self.attempt += 1
         stops = self._all_hands()

@@ -40,6 +40,7 @@ class CodedPlan(Plan):
     ) -> None:
         codes = [checks.instance("codes", code, Code) for code in checks.items("codes", codes)]
         slots = {code: _slot(code) for code in codes}
+        object.__setattr__(self, "codes", tuple(codes))
         super().__init__([slots[code] for code in codes], lanes, ending=ending, pool=pool)
         if chunks is None:
             ends = np.cumsum([code.parts for code in codes]).tolist()
@@ -49,7 +50,6 @@ class CodedPlan(Plan):
             raise ArgumentError("chunks: must name one chunk for every part of every slot's code")
         for chunk in (chunk for some in chunks for chunk in some):
             checks.whole("chunks", chunk, least=0)
-        object.__setattr__(self, "codes", tuple(codes))
         object.__setattr__(self, "chunks", tuple(tuple(some) for some in chunks))
 
     __eq__, __hash__ = object.__eq__, object.__hash__  # plans with codes are compared by identity, not by their numbers

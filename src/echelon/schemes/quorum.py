@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -21,8 +22,8 @@ def quorum(
     workers: int,
     load: int | Sequence[int] | IntArray = 1,
     share: float = 0.75,
-    least: int = 1,
-    grace: float = 0.0,
+    least: int = 0,
+    grace: float | Literal["auto"] = 0.0,
     stretch: float = 0.0,
 ) -> CodedPlan:
     """Return the plan in which every worker has one task, and a round ends when enough of them are done.
@@ -32,8 +33,8 @@ def quorum(
     messages are expensive: each worker sends one.
 
     load: parts that a worker computes and adds up, or a list of one number per worker.
-    share, least: how many workers make the quorum. grace, stretch: how long the others are waited for then. See
-        `endings.Quorum`.
+    share, least: how much of the parts, and how many workers, make the quorum. grace, stretch: how long the others are
+        waited for then. See `endings.Quorum`.
 
     >>> plan = quorum(workers=8, load=20, grace=0.5)
     >>> len(plan.slots), plan.lanes[7], plan.ending.needed(8)
@@ -41,7 +42,7 @@ def quorum(
     """
     checks.whole("workers", workers, least=1, most=10**4)
     loads = _loads(workers, load)
-    ending = Quorum(share=share, least=least, grace=grace, stretch=stretch)
+    ending = Quorum(share, least=least, grace=grace, stretch=stretch)
     lanes = [[Task(slot=worker, row=0, cost=float(parts))] for worker, parts in enumerate(loads)]
     return CodedPlan([_sum(parts) for parts in loads], lanes, ending=ending)
 

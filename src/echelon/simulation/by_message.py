@@ -68,8 +68,8 @@ class MessageRound:
         if collection.receive(slot, row, now):
             collection.settle(slot, now)
             recovered[slot] = now
-        rule = collection.rule
+        ripe = None if collection.rule is None else collection.rule.ripe(collection.recovered)
         if collection.over():
             self.end = now
-        elif rule is not None and self.end == np.inf and rule.ripe_at is not None and rule.met(collection.recovered):
-            self.end = max(rule.ripe_at, now)
+        elif ripe is not None:
+            self.end = max(ripe, now)

@@ -277,7 +277,12 @@ class Deliverer(Observer):
         if self._journal is not None:
             with self._keeping():
                 self._journal.stepped(
-                    running.number, running.state, running.iteration, running.error_estimate, finished
+                    running.number,
+                    running.state,
+                    running.iteration,
+                    running.error_estimate,
+                    running.residual,
+                    finished,
                 )
         self._handles[running.number].iteration = running.iteration
 
@@ -307,7 +312,7 @@ class Deliverer(Observer):
             result = running.state if outcome is Outcome.DONE else None
             delivery = Delivery(
                 handle.name, running.number, result, error, delay, running.iteration, running.error_estimate,
-                running.messages, running.nbytes,
+                running.messages, running.nbytes, running.residual, running.left_out,
             )  # fmt: skip
             handle.iteration = running.iteration
             if outcome is not Outcome.CANCELLED and running.number not in self._silent:

@@ -22,6 +22,7 @@ from echelon.jobs import Collected, precisions
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely, work_of
+from echelon.stream.approximating import Approximating
 from echelon.stream.blame import Blame
 from echelon.stream.defaults import Defaults
 from echelon.stream.failing import job_failed
@@ -93,6 +94,7 @@ class Driver:
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing, defaults), Ahead(cluster)
+        self._approximating = Approximating(self.places)
         self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
         self._blame = Blame(cluster, self.places, observers, self.now)
         self._verifying = Verifying(cluster, self._blame)
@@ -271,6 +273,8 @@ class Driver:
                 return self._open(self._jobs[job], round, workers, following)
             case actions.Recover(round=round, slot=slot, rows=rows):
                 return self._recover(round, slot, rows)
+            case actions.Approximate(slot=slot, rows=rows):
+                self._approximate(slot, rows)
             case actions.Stop(round=round, slot=slot):
                 self._cluster.stop(round, slot)
             case actions.Purge(round=round):
@@ -322,6 +326,7 @@ class Driver:
             state = job.request(running.state) if taken is None else taken.request
             self._cluster.broadcast(round, store.key, state if ahead is None else self._ahead.with_ahead(state))
             plan, owners = self._planning.now(running, workers, made)
+            plan = self._approximating.begin(running, plan)
             if running.verify is not None:
                 self._verifying.begin(running, round, job.terms(state))
         except FATAL:
@@ -395,6 +400,14 @@ class Driver:
         seen.error_estimate = seen.error_estimate.worst(ErrorEstimate(relative_to_terms=error))
         return events.Recovered(self.now(), round, slot)
 
+    def _approximate(self, slot: int, rows: tuple[int, ...]) -> None:
+        """Use the rows of a slot that the round ends without recovering."""
+        assert self._served is not None
+        decoders = self._served.decoders
+        weights = self._approximating.nearest(decoders[slot % len(decoders)], slot, rows)
+        if weights is not None:
+            self._weights[slot] = weights
+
     def _update(self, running: Running, round: int) -> events.Event | None:
         """Have what was chosen added up, where it lies elsewhere, and let the job take its step."""
         seen, self._seen, self._served = self._seen, None, None
@@ -402,7 +415,8 @@ class Driver:
         assert seen is not None
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
-        collected = Collected(self._messages, self._weights, self._cluster.combine, running.codes)
+        scale = self._approximating.close(running, seen, self._messages)
+        collected = Collected(self._messages, self._weights, self._cluster.combine, running.codes, scale)
         if running.job.added and collected.unread():
             return self._again(round)
         if not running.job.added or not collected.elsewhere():
@@ -457,6 +471,9 @@ class Driver:
             result = ErrorEstimate(relative_to_result=collected.relative_to_result)
             seen.error_estimate = seen.error_estimate.worst(result)
             running.error_estimate = running.error_estimate.worst(seen.error_estimate)
+            running.residual = max(running.residual, seen.residual)
+            for place in seen.without:
+                running.left_out[place] = running.left_out.get(place, 0) + 1
             kept = self._unkept.keep(
                 running.number,
                 partial(self._observers.tell, Observer.stepped, running, seen, bool(finished)),
@@ -533,6 +550,7 @@ class Driver:
         rounds, self._finished_rounds = self._finished_rounds, []
         for seen, store in rounds:
             store.times.observe(seen)
+            self._approximating.observe(seen, store)
             self._liveness.round_over(seen)
             self.pacing.observe(observations(seen, self.places, self.pacing))
             self._observers.tell(Observer.round_over, seen)

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import Any
@@ -29,6 +29,9 @@ class Delivery:
     iterations: how many it took in all.
     error_estimate: the largest error that decoding may have brought into an iteration, relative to the terms that were
         added up (`error_estimate.relative_to_terms`) and to what came out (`error_estimate.relative_to_result`).
+    residual: how far the sums that it was given are from exact ones at most, |alpha - 1| / |1|; 0 unless its rounds may
+        end before (`endings.Policy`).
+    left_out: how many rounds ended without rows of a worker, by its place; of this run, where a journal was resumed.
     messages, nbytes: how many messages its rounds received up to their ends, repeated and useless ones included, and
         how large they were together; of this run, where a journal was resumed.
     """
@@ -42,6 +45,8 @@ class Delivery:
     error_estimate: ErrorEstimate
     messages: int = 0
     nbytes: int = 0
+    residual: float = 0.0
+    left_out: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,10 @@ from echelon.stream.journal_file import Base
 
 _LISTED = (
     "number, key, name, CASE WHEN aside IS NULL THEN status ELSE 'set aside' END, iteration, relative_to_terms, "
-    "relative_to_result, COALESCE(aside, reason), "
+    "relative_to_result, residual, COALESCE(aside, reason), "
     "COALESCE(LENGTH(state), 0) + COALESCE((SELECT LENGTH(job) FROM works WHERE works.number = jobs.number), 0)"
 )
-_TYPES = (int, str | None, str | None, str, int, float, float, str, int)
+_TYPES = (int, str | None, str | None, str, int, float, float, float, str, int)
 _WHERE = {"job": "works", "state": "jobs"}  # the table of each pickle
 _FORGET = (  # the data of a job that will not run again
     "DELETE FROM works WHERE number IN "
@@ -49,7 +49,7 @@ class Entry:
 
     key: what it was submitted under, if anything.
     status: open, finished, failed, delivered, dropped or set aside; see the module.
-    iteration: how many it has taken. error: of decoding, over all of them.
+    iteration: how many it has taken. error, residual: of decoding, and of sums that are not exact, over all of them.
     reason: why it failed, was dropped or set aside.
     nbytes: of the job and its state.
     """
@@ -60,6 +60,7 @@ class Entry:
     status: str
     iteration: int
     error: ErrorEstimate
+    residual: float
     reason: str
     nbytes: int
 
@@ -95,15 +96,17 @@ class Journal:
         assert number is not None
         return number
 
-    def stepped(self, number: int, state: Any, iteration: int, error: ErrorEstimate, finished: bool) -> None:
+    def stepped(
+        self, number: int, state: Any, iteration: int, error: ErrorEstimate, residual: float, finished: bool
+    ) -> None:
         """Keep the state after an iteration."""
         blob = cloudpickle.dumps(state, protocol=5)
-        estimate = error.relative_to_terms, error.relative_to_result
+        errors = error.relative_to_terms, error.relative_to_result, residual
         self._base.write(
             (
                 "UPDATE jobs SET state = ?, state_check = ?, iteration = ?, relative_to_terms = ?, "
-                "relative_to_result = ?, status = ? WHERE number = ?",
-                (blob, crc32(blob), iteration, *estimate, "finished" if finished else "open", number),
+                "relative_to_result = ?, residual = ?, status = ? WHERE number = ?",
+                (blob, crc32(blob), iteration, *errors, "finished" if finished else "open", number),
             )
         )
 
@@ -164,8 +167,8 @@ class Journal:
             if not all(isinstance(value, kind) for value, kind in zip(row, _TYPES, strict=True)):
                 raise JournalError(f"the journal {self.path} is damaged: job {row[0]!r} has values of wrong types")
         return [
-            Entry(number, key, name or f"job {number}", status, iteration, ErrorEstimate(terms, result), reason, nbytes)
-            for number, key, name, status, iteration, terms, result, reason, nbytes in rows
+            Entry(number, key, name or f"job {number}", status, iteration, ErrorEstimate(terms, result), *rest)
+            for number, key, name, status, iteration, terms, result, *rest in rows
         ]
 
     def undelivered(self) -> list[Entry]:

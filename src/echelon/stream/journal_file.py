@@ -15,7 +15,7 @@ from weakref import WeakSet
 from echelon.errors import ArgumentError, JournalError, JournalFull
 from echelon.stream.lock_file import LockFile
 
-APPLICATION, VERSION = 0x4563686A, 2  # "Echj"; the version of the table below
+APPLICATION, VERSION = 0x4563686A, 3  # "Echj"; the version of the table below
 # a job's data, which may be large, has a table of its own: SQLite writes a row as a whole, and a step writes the state
 SCHEMA = {
     "jobs": """
@@ -28,6 +28,7 @@ CREATE TABLE jobs (
     iteration INTEGER NOT NULL DEFAULT 0,
     relative_to_terms REAL NOT NULL DEFAULT 0,
     relative_to_result REAL NOT NULL DEFAULT 0,
+    residual REAL NOT NULL DEFAULT 0,
     status TEXT NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'finished', 'failed', 'delivered', 'dropped')),
     reason TEXT NOT NULL DEFAULT '',
     aside TEXT

@@ -31,6 +31,8 @@ class Running:
     store: Store
     iteration: int = 0
     error_estimate: ErrorEstimate = NO_ERROR
+    residual: float = 0.0
+    left_out: dict[int, int] = field(default_factory=dict)  # rounds that ended without a place's rows, by place
     messages: int = 0
     nbytes: int = 0
     verify: str | None = None  # how its results are checked
@@ -72,6 +74,8 @@ class RoundSeen:
     repeated: whether rows were given out again because they were late.
     received, nbytes: messages that came before the end, repeated and useless ones included, and their size.
     error_estimate: the largest error that decoding may have brought into it, once its job has taken its step.
+    residual: how far what its job was given is from the exact sum, |alpha - 1| / |1|; 0 where it is exact.
+    nearly: slots that were not recovered, and of which what came was used. without: places whose rows are missing.
     """
 
     job: int
@@ -90,6 +94,9 @@ class RoundSeen:
     came: int = 0
     repeated: bool = False
     error_estimate: ErrorEstimate = NO_ERROR
+    residual: float = 0.0
+    nearly: tuple[int, ...] = ()
+    without: tuple[int, ...] = ()
 
     def as_planned(self) -> bool:
         """Return whether each worker got the lane that the plan has for it, and nothing else."""
@@ -97,8 +104,9 @@ class RoundSeen:
 
     @property
     def left_out(self) -> list[int]:
-        """Slots that were not recovered: those that the round ended without."""
-        return [slot for slot in range(len(self.plan.slots)) if slot not in self.recovered]
+        """Slots that the round ended without: those of which nothing was used."""
+        used = {*self.recovered, *self.nearly}
+        return [slot for slot in range(len(self.plan.slots)) if slot not in used]
 
     def lanes(self) -> Sequence[Sequence[Task]]:
         """Return what each of its workers was to do."""

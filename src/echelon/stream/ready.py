@@ -21,7 +21,9 @@ def delivery_of(entry: Entry) -> Delivery:
     aside = f"{entry.name} is set aside: {entry.reason}; 'echelon journal FILE' retries, exports and drops it"
     error = {"failed": JobFailed(entry.reason), "set aside": JobFailed(aside)}.get(entry.status)
     result = IN_JOURNAL if error is None else None
-    return Delivery(entry.name, entry.number, result, error, 0.0, entry.iteration, entry.error)
+    return Delivery(
+        entry.name, entry.number, result, error, 0.0, entry.iteration, entry.error, residual=entry.residual
+    )  # fmt: skip
 
 
 class Ready:

@@ -111,6 +111,8 @@ class Recorder(Observer):
             }
         if seen.came:
             more["came"] = seen.came
+        if seen.residual:
+            more |= {"residual": seen.residual, "without": list(seen.without)}
         if seen.plan.ending is not None and seen.left_out:
             more["left_out"] = seen.left_out
         self._write(
@@ -150,7 +152,8 @@ class RecordedRound:
     messages: (place, slot, row, arrival after the start, seconds for the task, cost).
     recovered: when each slot had enough, after the start; empty where there is one slot.
     came: messages that came before the start, while another job was served; lanes and messages are without these.
-    left_out: slots that the round ended without.
+    left_out: slots that the round ended without. residual: how far its sum was from the exact one. without: places
+        whose rows it ended without.
     """
 
     job: int
@@ -164,6 +167,8 @@ class RecordedRound:
     recovered: list[float] = field(default_factory=list)
     came: int = 0
     left_out: list[int] = field(default_factory=list)
+    residual: float = 0.0
+    without: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.rows:

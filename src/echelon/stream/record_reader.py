@@ -131,6 +131,11 @@ def _round(entry: dict[str, Any], record: Record) -> RecordedRound:
             checks.whole("left_out", slot, least=0, most=len(needed) - 1)
             for slot in _listed("left_out", entry.get("left_out", []))
         ],
+        residual=checks.number("residual", entry.get("residual", 0.0), least=0),
+        without=[
+            checks.whole("without", place, least=0, most=len(record.names) - 1)
+            for place in _listed("without", entry.get("without", []))
+        ],
     )
 
 

@@ -345,12 +345,14 @@ class Stream(Closing):
         store: Store,
         iteration: int = 0,
         error: ErrorEstimate = NO_ERROR,
+        residual: float = 0.0,
         deliver: bool = True,
         key: str | None = None,
     ) -> Handle:
         codes, decoders = self._coding.of(job, store.plan)
         handle = self._handle(number, job.name, job.iterations, iteration)
         running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
+        running.residual = residual
         running.verify = self._verify(job)
         self._out.expect(handle, deliver=deliver, key=key)
         self._driver.order(partial(self._driver.submit, running))
@@ -379,7 +381,9 @@ class Stream(Closing):
             except Exception as error:  # one job that can't go on here does not hold up the others
                 self._out.set_aside(entry.number, str(error))
                 continue
-            handles.append(self._enter(entry.number, *kept, store, entry.iteration, entry.error, key=entry.key))
+            handles.append(
+                self._enter(entry.number, *kept, store, entry.iteration, entry.error, entry.residual, key=entry.key)
+            )
         return handles
 
     def _ended(self, entry: Entry, delivery: Delivery) -> Handle:

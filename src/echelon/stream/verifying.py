@@ -179,7 +179,7 @@ def check_choice(
     """Refuse a job whose results can't be checked in this way."""
     if verify is None:
         return
-    if isinstance(job, RoundJob) or (plan is not None and plan.ending is not None):
+    if isinstance(job, RoundJob) or job.ending is not None or (plan is not None and plan.ending is not None):
         raise ArgumentError(f"verify: {verify!r} is not allowed for a job whose rounds end before every slot is there")
     if verify == "vote":
         if places < _VOTERS:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +76,7 @@ class LocalSGD(Closing):
         batch_size: int = 32,
         quorum: float = 0.75,
         least: int = 1,
-        grace: float = 0.0,
+        grace: float | Literal["auto"] = 0.0,
         stretch: float = 0.0,
         outer_lr: float = 0.7,
         outer_momentum: float = 0.9,
@@ -94,8 +94,8 @@ class LocalSGD(Closing):
         self._outer = Outer(
             checks.number("outer_lr", outer_lr, above=0), checks.number("outer_momentum", outer_momentum, least=0)
         )
-        self._ending = Quorum(share=checks.probability("quorum", quorum), least=least, grace=grace, stretch=stretch)
-        self._ending.check(slots=stream.workers, lanes=stream.workers)
+        self._ending = Quorum(checks.probability("quorum", quorum), least=least, grace=grace, stretch=stretch)
+        self._ending.check(slots=stream.workers, lanes=stream.workers, sums=True)
         self._shares = _SPLITS[checks.one_of("split", split, _SPLITS)]
         self._steps = _steps(steps, stream.workers)
         self._work = LocalSteps(
