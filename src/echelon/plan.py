@@ -55,7 +55,6 @@ class Task:
     cost: float = 1.0
 
 
-_POOL = "pool: not allowed together with an ending; it is for rounds that recover every slot"
 AHEAD = 1 << 20  # slots of the next job are numbered from here on: work ahead, for idle workers
 
 
@@ -123,8 +122,6 @@ class Plan:
             checks.instance("ending", ending, Ending)  # type: ignore[type-abstract]
         if pool is not None:
             checks.instance("pool", pool, Pool)
-        if pool is not None and ending is not None:
-            raise ArgumentError(_POOL)
         if not self.slots or not self.lanes:
             raise ArgumentError("slots, lanes: empty is not allowed; a plan needs at least one slot and one lane")
         planned: list[set[int]] = [set() for _ in self.slots]
@@ -136,8 +133,7 @@ class Plan:
                     raise ArgumentError(f"{name}: {task} is not allowed; there is no such slot or row")
                 checks.number(f"{name}: cost", task.cost, above=0)
                 planned[task.slot].add(task.row)
-        if ending is not None:
-            ending.check(slots=len(self.slots), lanes=len(self.lanes), sums=self.sums)
+        self._check_ending()
         enough = [
             len(rows) >= slot.threshold or bool(rows & set(slot.alone))
             for slot, rows in zip(self.slots, planned, strict=True)
@@ -168,11 +164,18 @@ class Plan:
         """Return the same plan with another ending."""
         made = copy(self)
         object.__setattr__(made, "ending", ending)
-        if ending is not None:
-            if self.pool is not None:
-                raise ArgumentError(_POOL)
-            ending.check(slots=len(self.slots), lanes=len(self.lanes), sums=self.sums)
+        made._check_ending()
         return made
+
+    def _check_ending(self) -> None:
+        if self.ending is None:
+            return
+        if self.pool is not None and not self.ending.approximate:
+            raise ArgumentError(
+                "pool: not allowed together with an ending that leaves slots to later rounds; it is for rounds that "
+                "recover every slot, or come near"
+            )
+        self.ending.check(slots=len(self.slots), lanes=len(self.lanes), sums=self.sums)
 
     @property
     def tasks(self) -> int:

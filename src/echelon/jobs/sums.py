@@ -10,7 +10,7 @@ from echelon import checks
 from echelon.arrays import NumberArray
 from echelon.clusters import AtOnce, Room, Writes
 from echelon.codes import Code, cyclic, uncoded
-from echelon.endings import Policy
+from echelon.endings import Exact, Policy
 from echelon.errors import ArgumentError
 from echelon.jobs.base import IterativeJob, checked_function, checked_verify
 from echelon.jobs.calling import call
@@ -179,7 +179,7 @@ class SumJob(IterativeJob):
         return self.update(state, recovered)
 
 
-def _checked_ending(ending: Policy, plan: CodedPlan | None, verify: str | None) -> Policy:
+def _checked_ending(ending: Policy, plan: CodedPlan | None, verify: str | None) -> Policy | None:
     checks.instance("ending", ending, Policy)  # type: ignore[type-abstract]
     if verify is not None:
         raise ArgumentError(f"ending: not allowed with verify={verify!r}, which waits for rows to compare")
@@ -187,7 +187,7 @@ def _checked_ending(ending: Policy, plan: CodedPlan | None, verify: str | None) 
         if plan.ending is not None:
             raise ArgumentError("ending: not allowed with a plan that has one")
         plan.ended(ending)
-    return ending
+    return None if isinstance(ending, Exact) else ending
 
 
 def _checked_plan(plan: CodedPlan, parts: int) -> CodedPlan:

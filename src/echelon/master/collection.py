@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence, Set
-from itertools import groupby
+from itertools import chain, groupby
 
 from echelon.cause import Cause
 from echelon.codes import Code, CountTracker, PairTracker, SpanTracker, Tracker, residual_tracker, tracker
@@ -170,7 +170,8 @@ class Collection:
         """Return whether the round has what it needs, and nothing is left to wait for."""
         if self.rule is None:
             return all(self.recovered)
-        return self.rule.over(self.recovered, (at for lane in self.pending.values() for at in lane))
+        coming = (at for lane in self.pending.values() for at in lane)
+        return self.rule.over(self.recovered, chain(coming, self._pooled()))
 
     def settle(self, slot: int, now: float) -> bool:
         """Note that a slot is recovered; return whether workers still work on it and may stop.

@@ -264,12 +264,17 @@ class Master:
             if collection.receive(slot, row, now):
                 return [Recover(round, slot, tuple(collection.trackers[slot].received))]
             if collection.rule is not None:
-                return self._wait_or_end(collection, now)
-        if collection.pool and worker in self.workers:
-            pulled = collection.pull([worker])
-            collection.fresh.discard(worker)  # its message says since when
-            return [*pulled]
-        return []
+                ended = self._wait_or_end(collection, now)
+                return ended if self.collection is None else [*self._pull(collection, worker), *ended]
+        return self._pull(collection, worker)
+
+    def _pull(self, collection: Collection, worker: int) -> list[Action]:
+        """Give a worker whose message came what it has room for."""
+        if not collection.pool or worker not in self.workers:
+            return []
+        pulled = collection.pull([worker])
+        collection.fresh.discard(worker)  # its message says since when
+        return [*pulled]
 
     def _recovered(self, event: Recovered) -> list[Action]:
         collection = self.collection

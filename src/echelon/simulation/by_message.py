@@ -52,6 +52,20 @@ class ByMessage(Slots):
         # slots that the round did not wait for are never recovered: they count up to its end
         return ends, np.minimum(recovered, ends)
 
+    def residual(self, arrivals: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return how far what each round gives is from the exact sum, |alpha - 1| / |1|."""
+        plan = self._plan
+        tasks = [task for lane in plan.lanes for task in lane]
+        missed = np.zeros(len(ends))
+        if plan.ending is None or not plan.ending.approximate:
+            return missed
+        for number, (column, end) in enumerate(zip(arrivals.T, ends, strict=True)):
+            round = Collection(1, plan, plan.codes)
+            for place in np.flatnonzero(column <= end).tolist():
+                round.receive(tasks[place].slot, tasks[place].row, float(end))
+            missed[number] = (1 - round.sums.share) ** 0.5
+        return missed
+
 
 class MessageRound:
     """One round of the master: rows in, and when it is over as things stand."""

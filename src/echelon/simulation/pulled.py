@@ -31,6 +31,8 @@ class Pulled:
         """Return whether a plan can be evaluated so."""
         if plan.pool is None:
             return Can("it has no pool")
+        if plan.ending is not None:
+            return Can("it ends by a rule of its own, not when its slot is recovered")
         if not rules.purge:
             return Can("a plan with a pool leaves undone what is not needed")
         if rules.lend or rules.overlap:
@@ -89,6 +91,10 @@ class Pulled:
         """Return when each round is over, shape (rounds,), and when its slot is recovered: at the same time."""
         ends = self._run(arrivals)[1]
         return ends, ends[None]
+
+    def residual(self, arrivals: Any, ends: FloatArray) -> FloatArray:
+        """Return how far what each round gives is from the exact sum: rounds are exact."""
+        return np.zeros(len(ends))
 
     def load(self, arrivals: Any, ends: FloatArray) -> IntArray:
         """Return how many messages arrived until then."""

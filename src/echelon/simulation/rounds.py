@@ -65,6 +65,9 @@ class Kernel(Protocol):
     def over(self, arrivals: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return when each round is over, shape (rounds,), and when each slot is recovered, shape (slots, rounds)."""
 
+    def residual(self, arrivals: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return how far what each round gives is from the exact sum, shape (rounds,)."""
+
     def load(self, arrivals: FloatArray, ends: FloatArray) -> IntArray:
         """Return how many messages arrived until then, shape (rounds,)."""
 
@@ -105,6 +108,11 @@ class Rounds:
     def done(self) -> IntArray:
         """Results each worker sent before the round was over, shape (seeds, rounds, workers)."""
         return self._seen[1]
+
+    @cached_property
+    def residual(self) -> FloatArray:
+        """How far what each round gives is from the exact sum, |alpha - 1| / |1|, shape (seeds, rounds)."""
+        return self._kernel.residual(self._arrivals, self.over.ravel()).reshape(self.over.shape)
 
     @cached_property
     def load(self) -> IntArray:

@@ -28,6 +28,8 @@ class SimulatedRounds:
     load, load_error: mean number of messages received up to completion, repeated ones and those for slots that were
         recovered before included; and its standard error.
     load_with_stop: the same where workers are told to stop sending for a recovered slot.
+    residuals: how far what each round gives is from the exact sum, |alpha - 1| / |1|, shaped like `times`; 0 but for
+        plans that end by a policy (`echelon.endings`).
     """
 
     times: FloatArray
@@ -36,6 +38,7 @@ class SimulatedRounds:
     load: float
     load_error: float
     load_with_stop: float
+    residuals: FloatArray
 
     @property
     def interval(self) -> Interval:
@@ -82,12 +85,14 @@ def simulate_rounds(
     independent = all(law.independent_rounds for law, lane in zip(chosen, plan.lanes, strict=True) if lane)
     histories = 1 if independent else min(_HISTORIES, rounds)
     each = -(-rounds // histories)
-    times, loads, stopped = np.empty((histories, each)), np.empty((histories, each)), 0
+    times, loads, residuals = (np.empty((histories, each)) for _ in range(3))
+    stopped = 0
     state = sampler.begin(histories, rng)
     step = max(1, min(_TOGETHER, _CHUNK // plan.draws) // histories)
     for at in range(0, each, step):
         seen, state = sampler.draw(state, histories, min(step, each - at), rng)
         times[:, at : at + step], loads[:, at : at + step] = seen.times, seen.load
+        residuals[:, at : at + step] = seen.residual
         stopped += int(seen.load_with_stop.sum())
         if progress is not None:
             progress(min(at + step, each), each)
@@ -98,6 +103,7 @@ def simulate_rounds(
         load=float(loads.mean()),
         load_error=_error(loads),
         load_with_stop=stopped / times.size,
+        residuals=residuals.ravel(),
     )
 
 

@@ -36,8 +36,7 @@ class Planning:
         places, owners = self._in_order(workers)
         code = running.store.plain or running.codes[0]
         counts = self._pacing.counts(running.store.key, code, places, left, move_cost)
-        by_default = running.job.own_code is None and running.verify is None and running.job.ending is None
-        if self._defaults is not None and by_default:
+        if self._defaults is not None and running.job.own_code is None and running.verify is None:
             return self._defaults.plan(running, counts, places), owners
         return self._split(running, counts), owners
 
