@@ -6,8 +6,11 @@ from sklearn.cluster import KMeans as Reference
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
+import echelon as ec
+from echelon.endings import Deadline, Quorum
 from echelon.errors import ArgumentError
-from echelon.sklearn import KMeans
+from echelon.profile import Arrivals, Profile, Worker, Workload
+from echelon.sklearn import KMeans, using
 from echelon.sklearn.lloyd import nearest
 from tests.sklearn_estimators.data import HERE, digits, iris, weights
 
@@ -148,3 +151,16 @@ def test_nearest_centres_are_found_block_by_block(monkeypatch):
 def test_parameters_that_can_not_be_meant_are_refused(parameters, said):
     with pytest.raises(ArgumentError, match=said):
         KMeans(**(HERE | parameters)).fit(iris()[0])
+
+
+def test_a_batch_may_do_without_late_chunks():
+    """The chunk of the last of four workers, which is slow, is left out: centres are means of the other three."""
+    X = np.concatenate([np.full((6, 1), 0.0), np.full((2, 1), 100.0)])
+    job = Workload(critical=4, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    profile = Profile(job, [Worker(f"w{p}", mean=1.0 + 9 * (p == 3), std=0.0) for p in range(4)])
+    model = KMeans(n_clusters=2, init=[[1.0], [90.0]], chunks=4, ending=Quorum(0.75))
+    with ec.Stream("virtual", emulate=profile, redundancy=1.0, split="uniform", adapt=False) as stream, using(stream):
+        model.partial_fit(X)
+    np.testing.assert_allclose(model.cluster_centers_, [[0.0], [90.0]])
+    with pytest.raises(ArgumentError, match="learnt from many rounds"):
+        KMeans(n_clusters=2, ending=Deadline("auto"), cluster="threads", workers=2).partial_fit(X)

@@ -10,7 +10,9 @@ from torch import nn
 from torch.utils.data import ConcatDataset, TensorDataset
 
 import echelon as ec
+from echelon.endings import Deadline, Quorum
 from echelon.errors import ArgumentError
+from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import multi_message
 from echelon.torch import CodedGradient, seeded
 from echelon.torch.seeding import taking_turns
@@ -375,3 +377,35 @@ def test_classes_with_weights_and_ignored_targets_are_fine_in_a_sum(stream):
     with CodedGradient(model, loss, data, stream=stream) as coded:
         _, value = plain_gradient(model, loss, data, coded.batch(0))
         assert float(coded.backward()) == pytest.approx(float(value), rel=1e-11)
+
+
+def slow(place, workers=4):
+    """Return virtual workers of which one takes ten times as long as the others."""
+    job = Workload(critical=workers, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0))
+    return Profile(job, [Worker(f"w{p}", mean=1.0 + 9 * (p == place), std=0.0) for p in range(workers)])
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_a_gradient_without_a_late_chunk_is_that_of_the_samples_that_came(place):
+    model, loss = perceptron(torch.float64), nn.CrossEntropyLoss()
+    inputs, targets = WIDE
+    with ec.Stream("virtual", emulate=slow(place), redundancy=1.0, split="uniform", adapt=False) as stream:
+        coded = CodedGradient(model, loss, WIDE, stream=stream, batch_size=80, ending=Quorum(0.75))
+        for step in range(3):
+            model.zero_grad()
+            value = coded.backward()
+            came = np.concatenate([coded.batch(step, chunk) for chunk in range(4) if chunk != place])
+            assert coded.residual == pytest.approx((1 / 3) ** 0.5)  # three weights of 4/3, and one of 0
+            found = gradients(model)
+            wanted = plain_gradient(model, loss, (inputs[came], targets[came]))
+            assert apart(found, wanted) < 1e-9
+            assert float(value) == pytest.approx(float(loss(model(inputs[came]), targets[came])))
+
+
+def test_gradients_are_exact_by_default_and_sizes_do_not_go_with_an_ending(stream):
+    model = perceptron(torch.float32)
+    with CodedGradient(model, CROSS, DATA, stream=stream) as coded:
+        coded.backward()
+        assert coded.residual == 0.0
+    with pytest.raises(ArgumentError, match="ending: not allowed with sizes='speed'"):
+        CodedGradient(model, CROSS, DATA, stream=stream, sizes="speed", ending=Deadline(1.0))

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
+from echelon.endings import Policy
 from echelon.errors import ArgumentError
 from echelon.sklearn.inputs import mapped, weights_of
 from echelon.sklearn.lloyd import Groups, cluster_sums, lloyd, nearest
@@ -31,6 +32,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     init: "k-means++", or the first centres, (n_clusters, features). k-means++ runs on the master; where that takes too
         long, give centres that were found in a sample of the data.
     n_init: how often to start, with k-means++; the best is kept.
+    ending: a policy of `echelon.endings`, such as ``Deadline(0.5)`` or ``Quorum(0.9)``, by which rounds of
+        `partial_fit` may do without late chunks of their batch; those of `fit` are exact.
     cluster, workers, redundancy, chunks: where `fit` runs, see `echelon.sklearn`.
 
     X must be dense. A sample of weight 2 counts as two, everywhere, including k-means++, and the order of samples does
@@ -52,6 +55,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         max_iter: int = 300,
         tol: float = 1e-4,
         random_state: Any = None,
+        ending: Policy | None = None,
         cluster: str = "processes",
         workers: int | None = None,
         redundancy: float | None = None,
@@ -63,6 +67,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.ending = ending
         self.cluster = cluster
         self.workers = workers
         self.redundancy = redundancy
@@ -124,7 +129,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             before, batches = np.zeros(len(centres)), 0
         else:
             centres, before, batches = self.cluster_centers_, self._counts, self.n_iter_
-        with summing(self, cluster_sums, len(counted), lambda some: (counted[some], used[some])) as total:
+        ending = _checked_ending(self.ending)
+        with summing(
+            self, cluster_sums, len(counted), lambda some: (counted[some], used[some]), ending
+        ) as total:  # fmt: skip
             groups = Groups.of(centres, total(centres))
         counts = before + groups.weights
         rates = np.divide(groups.weights, counts, out=np.zeros(len(counts)), where=counts > 0)
@@ -184,6 +192,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 f"init: shape {centres.shape} is not allowed; must be ({self.n_clusters}, {X.shape[1]})"
             )
         return np.asarray(centres)
+
+
+def _checked_ending(ending: Policy | None) -> Policy | None:
+    """Return a policy of batches, or refuse anything else."""
+    if ending is None:
+        return None
+    if checks.instance("ending", ending, Policy).learns:  # type: ignore[type-abstract]
+        raise ArgumentError(f'ending: {ending} is not allowed; "auto" is learnt from many rounds, and a batch has one')
+    return ending
 
 
 def _around_mean(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

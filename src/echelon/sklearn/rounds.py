@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from echelon import checks
+from echelon.endings import Policy
 from echelon.errors import ArgumentError
 from echelon.jobs import SumJob
 from echelon.stream import Stream
@@ -55,11 +56,16 @@ def using(stream: Stream) -> Iterator[Stream]:
 
 @contextmanager
 def summing(
-    spread: Spread, partial: Callable[[Any, Any], Any], pieces: int, cut: Callable[[slice], Any]
+    spread: Spread,
+    partial: Callable[[Any, Any], Any],
+    pieces: int,
+    cut: Callable[[slice], Any],
+    ending: Policy | None = None,
 ) -> Iterator[Total]:
     """Give a function of a state: the sum of ``partial(state, chunk)`` over all chunks, computed on a cluster.
 
-    pieces: what the data can be cut into at most. cut: returns the chunk of some of them.
+    pieces: what the data can be cut into at most. cut: returns the chunk of some of them. ending: a policy by which
+        sums may do without some chunks.
     """
     if spread.chunks is not None:
         checks.whole("chunks", spread.chunks, least=1)
@@ -72,6 +78,7 @@ def summing(
             chunks=[cut(some) for some in slices(pieces, min(wanted, pieces))],
             iterations=1,
             tolerance=_TOLERANCE,
+            ending=ending,
         )
         with stream.keep(job) as kept:
             yield kept.run

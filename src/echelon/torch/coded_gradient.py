@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from echelon import checks
 from echelon.arrays import IntArray, NumberArray
 from echelon.closing import Closing
+from echelon.endings import Policy
 from echelon.errors import ArgumentError
 from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
@@ -56,6 +57,10 @@ class CodedGradient(Closing):
     sizes: "equal" chunks; "speed", where each worker has one chunk, as large as it is quick, and they are cut anew as
         speeds change; or the share of each worker. The sum over chunks then has no redundancy of its own.
     plan: how the sum over chunks is protected instead of by the stream's redundancy; see `SumJob`.
+    ending: when steps end that may do without some chunks, a policy of `echelon.endings` such as ``Deadline("auto")``
+        or ``Quorum(0.9)``; by default every gradient is exact. One that is not is scaled as if every chunk had the same
+        weight: where whole chunks are missing, it is that of the mean loss over the samples that came. `residual` says
+        how far the last one was from exact.
     messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
         bytes of float32: gradient and loss are then off by about 2^-8, times what decoding amplifies.
     device: where workers compute: "cpu", "cuda", "cuda:1" and so on, or "cuda:auto", which deals the devices of their
@@ -104,6 +109,7 @@ class CodedGradient(Closing):
         seed: int = 0,
         reduction: str | None = None,
         plan: CodedPlan | None = None,
+        ending: Policy | None = None,
         messages: str = "float32",
         device: str = "cpu",
         autocast: torch.dtype | None = None,
@@ -123,6 +129,8 @@ class CodedGradient(Closing):
         if messages == "bfloat16" and self._states.dtype == torch.float64:
             raise ArgumentError("messages: 'bfloat16' is not allowed; the model must not be float64 for that")
         self._sizes = self._sized(sizes, chunks, plan, batch_size, stream.workers)
+        if self._sizes is not None and ending is not None:
+            raise ArgumentError(f"ending: not allowed with sizes={sizes!r}; chunks must be equal to be missed alike")
         self._losses = losses
         self._order = _Order(seed, chunks, batch_size)
         self.step = 0
@@ -135,7 +143,7 @@ class CodedGradient(Closing):
         options: dict[str, Any] = {
             "partial": gradients.one, "write": gradients.write, "update": _found, "state": None,
             "chunks": range(chunks), "messages": _MESSAGES[messages], "iterations": 1, "name": "gradient",
-            "tolerance": tolerance,
+            "tolerance": tolerance, "ending": ending, "unbiased": ending is not None,
         }  # fmt: skip
         job = SumJob(plan=plan, **options) if self._sizes is None else SizedJob(self._sizes, **options)
         self._kept = stream.keep(job)
@@ -161,6 +169,11 @@ class CodedGradient(Closing):
                 f"sizes: {sizes!r} is not allowed with such data; must be arrays or a map-style Dataset"
             )
         return Sizes(batches.samples if batch_size is None else batch_size, chunks, shares)
+
+    @property
+    def residual(self) -> float:
+        """How far the weights of the chunks in the last gradient were from those of the exact one; 0 if it was."""
+        return self._states.residual
 
     @property
     def chunks(self) -> int:

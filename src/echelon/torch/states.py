@@ -30,6 +30,7 @@ class States:
         self._model, self.walk = model, _walked(model)
         self._shares = checked_device(device) != "cpu" and stream.one_host and next(model.parameters()).is_cuda
         self._numbers: DeviceNumbers | None = None
+        self.residual = 0.0  # of the last result
 
     @property
     def dtype(self) -> torch.dtype:
@@ -54,12 +55,22 @@ class States:
     def ask(self, kept: Kept, at: At, scale: float = 1.0, *, evaluates: bool = False) -> Any:
         """Return what a kept job finds for the model as it is now; evaluates: as if `eval` had been called."""
         try:
-            return _result(kept, self._state(at, scale, evaluates=evaluates))
+            return self._result(kept, self._state(at, scale, evaluates=evaluates))
         except JobFailed as error:
             if not self._shares or not isinstance(error.__cause__, NotShared):
                 raise
             self._host_only(error.__cause__)
-            return _result(kept, self._state(at, scale, evaluates=evaluates))
+            return self._result(kept, self._state(at, scale, evaluates=evaluates))
+
+    def _result(self, kept: Kept, asked: State) -> Any:
+        handle = kept.submit(asked)
+        try:
+            found = handle.result()
+        except BaseException:
+            handle.cancel()  # an interrupted call no longer waits for it
+            raise
+        self.residual = handle.delivery().residual
+        return found
 
     def _state(self, at: At, scale: float, *, evaluates: bool) -> State:
         made = self._made(at, scale)
@@ -89,12 +100,3 @@ def _walked(model: nn.Module) -> Walk:
     check_weights(list(model.parameters()))
     check_replicas(model)
     return Walk(model)
-
-
-def _result(kept: Kept, asked: State) -> Any:
-    handle = kept.submit(asked)
-    try:
-        return handle.result()
-    except BaseException:
-        handle.cancel()  # an interrupted call no longer waits for it
-        raise
