@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from echelon.clusters.faults import Crash, Endless, Faults, Hang, Incident, MasterCrash, Partition, Raise, Slowdown
+from echelon.endings import Deadline, Quorum, Residual
 from echelon.errors import ArgumentError
 from echelon.jobs import BlockJob, IterativeJob, LinearJob, SumJob
 from echelon.jobs.base import VERIFY
@@ -42,13 +43,26 @@ def moved(state: np.ndarray, total: np.ndarray) -> np.ndarray:
     return 0.5 * state + 0.1 * total + 0.01
 
 
+def unit(state: np.ndarray, chunk: np.ndarray) -> np.ndarray:
+    return chunk
+
+
+def farthest(state: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Return how far the weights of a sum were from 1 at most, so far."""
+    return np.maximum(state, np.linalg.norm(total - 1) / len(total) ** 0.5)
+
+
 @dataclass
 class Planned:
-    """A job, when it arrives, and its state after every iteration as one process computes it."""
+    """A job, when it arrives, and its state after every iteration as one process computes it.
+
+    The parts of a job that ends its rounds by a policy are the unit vectors: its state is the residual that it must be
+    told, and no other process computes it.
+    """
 
     job: IterativeJob
     arrives: float
-    states: list[np.ndarray]
+    states: list[np.ndarray] | None
 
 
 @dataclass
@@ -81,6 +95,11 @@ def drawn(seed: int) -> World:
     jobs = [_job(rng, places, redundancy) for _ in range(count)]
     arrivals = np.cumsum(rng.exponential(1.5, count)).tolist()
     horizon = arrivals[-1] + 2.0 * sum(len(states) for _, states in jobs)
+    listed = [Planned(job, at, states) for (job, states), at in zip(jobs, arrivals, strict=True)]
+    liar = _liar(np.random.default_rng([seed, 1]), places, redundancy, [job for job, _ in jobs])
+    by_policy = np.random.default_rng([seed, 3])
+    if liar is None and by_policy.random() < 0.25:
+        listed.append(Planned(_ended(by_policy, places), arrivals[-1] + 0.1, None))
 
     def some(chance: float) -> float | None:
         return float(rng.uniform(0, horizon)) if rng.random() < chance else None
@@ -90,7 +109,7 @@ def drawn(seed: int) -> World:
         seed, places,
         means=[0.2 * (1 + place) for place in range(places)],
         links=rng.uniform(0, 0.3, places).tolist(),
-        jobs=[Planned(job, at, states) for (job, states), at in zip(jobs, arrivals, strict=True)],
+        jobs=listed,
         options={
             "redundancy": redundancy, "seed": SEED, "patience_s": 2.0 if rng.random() < 0.5 else None,
             "overlap": bool(rng.random() < 0.5), "adapt": bool(rng.random() < 0.5),
@@ -102,7 +121,7 @@ def drawn(seed: int) -> World:
         closes=some(0.2),
         full_journal=some(0.2) if journalled else None,
         full_record=some(0.15),
-        liar=_liar(np.random.default_rng([seed, 1]), places, redundancy, [job for job, _ in jobs]),
+        liar=liar,
         **_planes(np.random.default_rng([seed, 2])),
     )  # fmt: skip
 
@@ -161,6 +180,22 @@ def _job(rng: Generator, places: int, redundancy: float | None) -> tuple[Iterati
     for _ in range(iterations):
         states.append(step(states[-1]))
     return job, states
+
+
+def _ended(rng: Generator, places: int) -> SumJob:
+    """Return a job whose rounds end by some policy."""
+    policies = (
+        Residual(float(rng.uniform(0, 0.9))), Deadline(float(rng.uniform(0.1, 4.0))), Deadline("auto"),
+        Quorum(float(rng.uniform(0, 1)), grace=float(rng.uniform(0, 1))), Quorum(0.5, grace="auto"),
+    )  # fmt: skip
+    policy, other = (policies[i] for i in rng.integers(len(policies), size=2))
+    policy = (policy, policy & other, policy | other)[rng.integers(3)]
+    plan = _sum_plan(places, int(rng.integers(5))) if rng.random() < 0.5 else None
+    parts = int(rng.integers(1, 9)) if plan is None else plan.parts
+    return SumJob(
+        partial=unit, update=farthest, state=np.zeros(()), chunks=list(np.eye(parts)), plan=plan, ending=policy,
+        unbiased=bool(rng.integers(2)), iterations=int(rng.integers(1, 12)),
+    )  # fmt: skip
 
 
 def _product_step(matrix: np.ndarray, state: np.ndarray) -> np.ndarray:

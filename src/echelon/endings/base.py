@@ -27,6 +27,9 @@ class EndRule(ABC):
     def arrived(self, row: Row, now: float) -> None:
         """Take note of a row."""
 
+    def dropped(self, now: float) -> None:  # noqa: B027 - lanes that were done stay done
+        """Take note that rows which came do not count."""
+
     @abstractmethod
     def ripe(self, recovered: Sequence[bool]) -> float | None:
         """Return when the clock may end the round, as things stand; None while that is not known."""

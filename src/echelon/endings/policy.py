@@ -90,6 +90,10 @@ class PolicyRule(EndRule):
         """Look at what is there now."""
         self._since = self._condition.look(self._sums, now)
 
+    def dropped(self, now: float) -> None:
+        """Look at what is there now."""
+        self._since = self._condition.look(self._sums, now)
+
     def settled(self, slot: int, now: float) -> bool:
         """Look at what is there now; workers may stop working on a slot that is recovered."""
         self._since = self._condition.look(self._sums, now)

@@ -138,7 +138,7 @@ class Collection:
         came = ((slot, tuple(self.trackers[slot].received)) for slot, done in enumerate(self.recovered) if not done)
         return [(slot, rows) for slot, rows in came if rows]
 
-    def reject(self, slot: int, rows: Iterable[tuple[int, int]]) -> bool:
+    def reject(self, slot: int, rows: Iterable[tuple[int, int]], now: float) -> bool:
         """Forget rows, (row, worker) each, and bar these workers from them; return whether others hold them all."""
         awaited = True
         for row, worker in rows:
@@ -154,6 +154,8 @@ class Collection:
             for row in left:
                 self.ready[slot] = self.trackers[slot].add(row)
             self._weigh(slot)
+            if self.rule is not None:
+                self.rule.dropped(now)
         return awaited
 
     def may(self, worker: int, at: Row) -> bool:

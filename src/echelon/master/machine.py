@@ -334,10 +334,11 @@ class Master:
         collection = self.collection
         if event.round != self.round or self.phase is not Phase.COLLECTING or collection is None:
             return []
-        awaited = collection.reject(event.slot, event.rows)
+        awaited = collection.reject(event.slot, event.rows, event.time)
         if collection.ready[event.slot] and not collection.refused[event.slot]:
             return [Recover(event.round, event.slot, tuple(collection.trackers[event.slot].received))]
-        return [*([] if awaited else self._mend(collection)), *collection.pull(self.workers)]
+        mended = [*([] if awaited else self._mend(collection)), *collection.pull(self.workers)]
+        return [*mended, *self._ripen(collection, event.time)]
 
     def _updated(self, event: Updated) -> list[Action]:
         if event.round != self.round or self.phase is not Phase.UPDATING:
