@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "echelon"
 LAYERS = [
     {"cli"},
     {"papers"},
+    {"page"},
     {"plots"},
     {"torch", "sklearn", "operators"},
     {"products"},
@@ -35,7 +36,7 @@ LAYERS = [
 ]
 HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}
 MAY_NAME_TIME_AND_FILES = {
-    "cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products",
+    "cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products", "page",
 }  # fmt: skip
 OUTSIDE_WORLD = {
     "time", "random", "os", "pathlib", "socket", "subprocess", "multiprocessing", "threading", "secrets",
