@@ -168,9 +168,7 @@ class Metrics(Observer):
                 self._over(seen, worker, lane, sent.get(worker, {}))
         self._gone = {worker: time_s for worker, time_s in self._gone.items() if time_s > seen.end}
 
-    def _over(
-        self, seen: RoundSeen, worker: int, lane: Sequence[Task], sent: dict[tuple[int, int], float]
-    ) -> None:
+    def _over(self, seen: RoundSeen, worker: int, lane: Sequence[Task], sent: dict[tuple[int, int], float]) -> None:
         """Count what a worker was to do in a round; `sent` is when each of its rows came."""
         seat = self._seats[worker]
         seat.planned += len(lane)
@@ -221,11 +219,14 @@ class Metrics(Observer):
         for name, values in by_worker.items():
             yield f"echelon_{name}", [((seat.name,), value) for seat, value in zip(seats, values, strict=True)]
         for name, held in by_both.items():
-            yield f"echelon_{name}", [
-                ((seat.name, use), value)
-                for seat, uses in zip(seats, held, strict=True)
-                for use, value in uses.items()
-            ]
+            yield (
+                f"echelon_{name}",
+                [
+                    ((seat.name, use), value)
+                    for seat, uses in zip(seats, held, strict=True)
+                    for use, value in uses.items()
+                ],
+            )
         yield "echelon_jobs_ended", [((outcome.value,), count) for outcome, count in self._ended.items()]
         yield "echelon_job_delay_seconds", self._delays
         yield "echelon_round_seconds", self._rounds

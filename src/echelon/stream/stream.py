@@ -81,8 +81,8 @@ class Stream(Closing):
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
         While it can't be written (a full disk), the stream takes no step, and goes on when it can.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
-    metrics: a file for the counts of what happens, in the text form of OpenMetrics, for Prometheus: written whole, every
-        five seconds and at the end (docs/guide/metrics.md).
+    metrics: a file for counts of what happens, in the text form of OpenMetrics, which Prometheus reads: written whole,
+        every five seconds and at the end (docs/guide/metrics.md).
     observers: objects told of all that happens; see `Observer`.
     progress: whether to show what goes on; by default on a terminal only.
 
