@@ -32,7 +32,7 @@ LAYERS = [
     {"linalg", "seeds", "trees", "closing", "spec", "can", "cause"},
     {"checks"},
     {"arrays"},
-    {"errors"},
+    {"errors", "html", "reprs"},
 ]
 HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}
 MAY_NAME_TIME_AND_FILES = {

@@ -48,7 +48,7 @@ def run(request, tmp_path):
         patience_s=5.0,
     ) as stream:  # fmt: skip
         for seed in range(2):
-            stream.submit(sum_job(seed, **{"chunks": 4} | more, name=f"job {seed}"))
+            stream.submit(sum_job(seed, **more, name=f"job {seed}"))
         assert [done.error for done in stream] == [None, None]
     return read_record(path), uses
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from echelon.stream.record import Record, RecordedRound
-from echelon.stream.recorded import TaskSeen, span, tasks_seen
+from echelon.stream.recorded import span, tasks_seen
 
 WORKERS, JOBS = 1, 2  # processes of the trace, as its viewers call groups of lanes
 ROUNDS = 0  # the lane of rounds; that of a place is its number + 1
@@ -61,7 +61,7 @@ def _rounds(record: Record) -> Iterator[Event]:
 def _tasks(record: Record) -> Iterator[Event]:
     """Yield tasks, lane by lane without overlap: viewers want each to end before the next begins."""
     free = [0.0] * len(record.names)  # from when on a lane is
-    last, uses = -1, iter(())
+    last, uses = -1, iter([""])
     for task in tasks_seen(record):  # of each round first those that were finished, as its messages came
         seen = record.rounds[task.round]
         if task.round != last:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from echelon.errors import ArgumentError, JobFailed
 from echelon.master.actions import Outcome
+from echelon.reprs import short_repr
 from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1
@@ -165,6 +166,8 @@ class RecordedRound:
     came: int = 0
     left_out: list[int] = field(default_factory=list)
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         if not self.rows:
             object.__setattr__(self, "rows", _rows(self.lanes))
@@ -183,6 +186,8 @@ class Record:
     outcomes: dict[int, str] = field(default_factory=dict)
     rounds: list[RecordedRound] = field(default_factory=list)
     losses: list[tuple[float, int]] = field(default_factory=list)
+
+    __repr__ = short_repr
 
 
 def _rows(lanes: dict[int, list[float]]) -> dict[int, list[tuple[int, int]]]:

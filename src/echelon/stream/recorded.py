@@ -11,6 +11,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
+from echelon.reprs import short_repr
 from echelon.stream.record import Record, RecordedRound
 
 
@@ -145,6 +146,8 @@ class Timeline:
     arrivals: FloatArray
     starts: FloatArray
     departures: FloatArray
+
+    __repr__ = short_repr
 
 
 def record_timeline(record: Record, *, most_rounds: int = 40) -> Timeline:

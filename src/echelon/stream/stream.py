@@ -36,6 +36,7 @@ from echelon.stream.observer import Observer, Observers, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.ready import delivery_of
 from echelon.stream.record import Recorder, check_apart
+from echelon.stream.shown import line, tables
 from echelon.stream.starting import started
 from echelon.stream.strategist import Strategist
 from echelon.stream.turning import Turning
@@ -155,6 +156,7 @@ class Stream(Closing):
             self._told = Observers(self._out)
             undo.callback(self._told.close)
             names = [f"worker {place + 1}" for place in range(places)] if profile is None else profile.names
+            self._names = names
             if record is not None:
                 self._told.add(Recorder(Path(record), places, split, self.redundancy, names))
             if metrics is not None:
@@ -181,6 +183,16 @@ class Stream(Closing):
     def _decider(self, patience_s: float | None) -> Decide:
         """Return the function that decides: takes an event, and returns what to do."""
         return Master(patience=patience_s).handle
+
+    def __repr__(self) -> str:
+        where, jobs = type(self._cluster).__name__, len(self._out.outstanding())
+        return f"<{line(where, len(self._there()), self.workers, jobs, closed=self._out.closed)}>"
+
+    def _repr_html_(self) -> str:
+        return tables(repr(self)[1:-1], self._names, self._there(), self.speeds(), self._out.outstanding())
+
+    def _there(self) -> set[int]:
+        return set() if self._out.closed else set(self._driver.places.copy().values())
 
     @property
     def virtual(self) -> bool:
