@@ -137,11 +137,12 @@ STUDY = {
     "prediction",
     "job_delay",
     "plots",
+    "page",
 }
 
 
 @pytest.mark.parametrize("cluster", ["threads", "processes", "virtual"])
-def test_a_stream_that_runs_a_job_loads_nothing_of_the_study_half(cluster):
+def test_a_stream_that_runs_a_job_loads_nothing_of_the_study_half_and_no_page(cluster):
     code = STREAM.replace("CLUSTER", repr(cluster))
     loaded = set(
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import echelon as ec
 from echelon.clusters import VirtualCluster
 from echelon.clusters.faults import Crash, Faults
 from echelon.page.metrics import METRICS, UNKNOWN, Metrics
+from echelon.schemes import multi_message, quorum
 from echelon.stream import read_record
 from echelon.stream.recorded import tasks_seen
 from tests.conftest import ROOT
@@ -33,12 +35,12 @@ class Uses(ec.Observer):
         self.seconds[arrival.use] += arrival.seconds
 
 
-def run(cluster, path, *, jobs=3, **options):
+def run(cluster, path, *, jobs=3, job=None, **options):
     """Run some jobs; return the metrics and what a plain observer counted."""
     metrics, uses = Metrics(), Uses()
     with ec.Stream(cluster, record=path, observers=[metrics, uses], **options) as stream:
         for seed in range(jobs):
-            stream.submit(sum_job(seed))
+            stream.submit(sum_job(seed, **(job or {})))
         assert [done.error for done in stream] == [None] * jobs
     return metrics.text(), uses
 
@@ -97,20 +99,49 @@ def test_rows_bytes_and_seconds_are_counted_by_their_use(tmp_path):
         assert found == pytest.approx({use: counted[use] for use in ("new", "again", "late", "ahead")})
 
 
-def test_what_a_purge_cut_short_is_what_the_record_shows(tmp_path):
+@pytest.mark.parametrize("slots", [1, 2])
+def test_what_a_purge_cut_short_is_what_the_record_shows(slots, tmp_path):
     path = tmp_path / "run.jsonl"
     profile = ec.Profile(
         ec.Workload(critical=12, redundancy=1.5, iterations=8, arrivals=ec.Arrivals.poisson(0.01)),
         [ec.Worker("quick", mean=1.0, std=1.0), ec.Worker("slow", mean=3.0, std=3.0), ec.Worker("w", mean=2.0, std=0)],
     )
-    text, _ = run(VirtualCluster(emulate=profile, seed=4), path, redundancy=1.5, adapt=False)
+    more = {} if slots == 1 else {"chunks": 4, "plan": multi_message(workers=4, load=2, clusters=2, order=1)}
+    if slots == 2:
+        profile = replace(profile, workers=[*profile.workers, ec.Worker("other", mean=1.0, std=1.0)])
+    text, _ = run(VirtualCluster(emulate=profile, seed=4), path, job=more, redundancy=1.5, adapt=False)
     record = read_record(path)
     cut = [task for task in tasks_seen(record) if not task.finished]
     purged = by_label(text, "echelon_computing_seconds_total", "outcome")["purged"]
     assert purged == pytest.approx(sum(task.stop - task.start for task in cut), abs=1e-5 * len(record.rounds))
-    planned = sum(len(lane) for seen in record.rounds for lane in seen.lanes.values())
-    sent = sum(len(seen.messages) for seen in record.rounds)
-    assert totals(text)["echelon_rows_purged_total"] == planned - sent > 0
+    missing = Counter()
+    for seen in record.rounds:
+        sent = [message[:3] for message in seen.messages]
+        for place, rows in seen.rows.items():
+            missing[record.names[place]] += sum((place, slot, row) not in sent for slot, row in rows)
+    assert by_label(text, "echelon_rows_purged_total", "worker") == dict(missing)
+    assert missing.total() > 0
+
+
+def test_rows_that_came_ahead_are_carried_into_the_rounds_that_use_them(tmp_path):
+    path = tmp_path / "run.jsonl"
+    described = ec.Workload(critical=12, redundancy=1.0, iterations=2, arrivals=ec.Arrivals.poisson(0.01))
+    profile = ec.Profile(described, [ec.Worker(f"w{place}", mean=1.0, std=1.0) for place in range(3)])
+    cluster = VirtualCluster(emulate=profile, seed=3)
+    text, uses = run(cluster, path, jobs=6, job={"iterations": 2}, redundancy=1.0, overlap=True)
+    came = sum(seen.came for seen in read_record(path).rounds)
+    assert totals(text)["echelon_rows_carried_total"] == came > 0
+    assert by_label(text, "echelon_rows_received_total", "outcome")["ahead"] == uses.rows["ahead"] >= came
+
+
+def test_slots_that_a_quorum_did_without_are_those_of_the_record(tmp_path):
+    path = tmp_path / "run.jsonl"
+    described = ec.Workload(critical=4, redundancy=1.0, iterations=2, arrivals=ec.Arrivals.poisson(0.01))
+    profile = ec.Profile(described, [ec.Worker(f"w{place}", mean=1.0, std=1.0) for place in range(4)])
+    plan = quorum(workers=4, share=0.5)
+    text, _ = run(VirtualCluster(emulate=profile, seed=3), path, job={"chunks": 4, "plan": plan})
+    left_out = sum(len(seen.left_out) for seen in read_record(path).rounds)
+    assert totals(text)["echelon_slots_left_out_total"] == left_out > 0
 
 
 def test_failed_and_cancelled_jobs_and_wrong_results_are_counted():

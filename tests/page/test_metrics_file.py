@@ -55,6 +55,17 @@ def test_it_is_written_again_and_again_while_the_stream_goes_on(tmp_path):
     file.close()
 
 
+def test_the_file_stays_where_it_is_when_the_program_changes_its_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with ec.Stream("virtual", workers=1, metrics="echelon.prom") as stream:
+        monkeypatch.chdir(folder)
+        stream.submit(sum_job()).result()
+    assert totals((tmp_path / "echelon.prom").read_text())["echelon_jobs_submitted_total"] == 1
+    assert os.listdir(folder) == []
+
+
 def test_a_disk_that_fails_is_told_once_and_the_file_comes_back_with_it(tmp_path, caplog):
     folder = tmp_path / "disk"
     folder.mkdir()

@@ -24,7 +24,8 @@ class MetricsFile(Metrics):
 
     def __init__(self, path: Path, names: Sequence[str] = (), *, every_s: float = EVERY_S) -> None:
         super().__init__(names)
-        self._path, self._every_s, self._warned = path, every_s, False
+        # absolute, since the program may change its folder while the stream is open
+        self._path, self._every_s, self._warned = path.absolute(), every_s, False
         try:
             self._write()
         except OSError as error:
