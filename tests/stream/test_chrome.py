@@ -39,9 +39,9 @@ def run(request, tmp_path):
         "slots": VirtualCluster(4, faults=Faults(np.random.default_rng(2), repeat=0.3)),
         "threads": "threads",
     }[request.param]
-    more = (
-        {"plan": multi_message(workers=4, load=2, clusters=2, order=1)} if request.param == "slots" else {"chunks": 8}
-    )
+    more = {"chunks": 8}
+    if request.param == "slots":
+        more = {"chunks": 4, "plan": multi_message(workers=4, load=2, clusters=2, order=1)}
     uses, path = Uses(), tmp_path / "run.jsonl"
     with ec.Stream(
         cluster, workers=4 if request.param == "threads" else None, redundancy=1.5, record=path, observers=[uses],
