@@ -101,7 +101,7 @@ def calls():
         "Stream": (_stream, {
             "cluster": "virtual", "workers": 2, "redundancy": 1.1, "profile": None, "emulate": None,
             "split": "theorem2", "strategy": None, "adapt": True, "overlap": None, "patience_s": 30.0, "journal": None,
-            "record": None, "observers": (), "progress": False, "seed": 1,
+            "record": None, "metrics": None, "observers": (), "progress": False, "seed": 1,
         }),
         "Stream.submit": (_submit, {"job": ec.SumJob(partial=_sum, update=_sum, state=0, chunks=[1], iterations=1)}),
         "SumJob": (ec.SumJob, {

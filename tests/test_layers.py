@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "echelon"
 LAYERS = [
     {"cli"},
     {"papers"},
+    {"page"},
     {"plots"},
     {"torch", "sklearn", "operators"},
     {"products"},
@@ -31,11 +32,11 @@ LAYERS = [
     {"linalg", "seeds", "trees", "closing", "spec", "can", "cause"},
     {"checks"},
     {"arrays"},
-    {"errors"},
+    {"errors", "html", "reprs"},
 ]
 HEIGHT = {name: -i for i, names in enumerate(LAYERS) for name in names}
 MAY_NAME_TIME_AND_FILES = {
-    "cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products",
+    "cli", "papers", "plots", "torch", "sklearn", "operators", "stream", "files", "clusters", "products", "page",
 }  # fmt: skip
 OUTSIDE_WORLD = {
     "time", "random", "os", "pathlib", "socket", "subprocess", "multiprocessing", "threading", "secrets",
@@ -136,11 +137,12 @@ STUDY = {
     "prediction",
     "job_delay",
     "plots",
+    "page",
 }
 
 
 @pytest.mark.parametrize("cluster", ["threads", "processes", "virtual"])
-def test_a_stream_that_runs_a_job_loads_nothing_of_the_study_half(cluster):
+def test_a_stream_that_runs_a_job_loads_nothing_of_the_study_half_and_no_page(cluster):
     code = STREAM.replace("CLUSTER", repr(cluster))
     loaded = set(
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -15,6 +15,7 @@ from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.errors import ArgumentError
 from echelon.profile import Speeds
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Estimate:
     high: FloatArray
     weight: FloatArray
     confidence: float
+
+    __repr__ = short_repr
 
 
 class SpeedEstimator:

@@ -96,8 +96,10 @@ def _checked_path(path: object) -> None:
 
 
 @contextmanager
-def whole(path: str | PathLike[str]) -> Iterator[Path]:
+def whole(path: str | PathLike[str], *, ending: str = "") -> Iterator[Path]:
     """Give a path to write to, which replaces `path` when all is written; an interrupted write leaves nothing.
+
+    ending: what the name of the path to write to ends with, after the suffix of `path`, which may choose the format.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -112,8 +114,8 @@ def whole(path: str | PathLike[str]) -> Iterator[Path]:
         return
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
-    # with its suffix, which may choose the format; a name that nobody can guess and lay a link under
-    beside = target.with_name(f".{secrets.token_hex(8)}-{target.name}")
+    # a name that nobody can guess and lay a link under
+    beside = target.with_name(f".{secrets.token_hex(8)}-{target.name}{ending}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
         try:

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from echelon.arrays import FloatArray
 from echelon.profile import Profile
+from echelon.reprs import short_repr
 from echelon.simulation import CONFIDENCE, RoundSampler
 from echelon.simulation.simulated_jobs import simulate_sampled
 from echelon.theory import TabulatedCdf, queue_delay, service_moments
@@ -36,6 +37,8 @@ class Moments:
     error: float
     bounds: FloatArray | None = None
     covariance: FloatArray | None = None
+
+    __repr__ = short_repr
 
     @classmethod
     def of_law(cls, law: TabulatedCdf, more: float = 0.0) -> Self:

@@ -16,6 +16,8 @@ from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.endings import Ending
 from echelon.errors import ArgumentError
+from echelon.html import table
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Slot:
     alone: tuple[int, ...] = ()
     counting: bool = True
     known: tuple[int, ...] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         checks.whole("rows", self.rows, least=1)
@@ -78,6 +82,8 @@ class Pool:
 
     batches: tuple[tuple[Task, ...], ...]
     ahead: int = 0
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         checks.whole("ahead", self.ahead, least=0)
@@ -149,6 +155,21 @@ class Plan:
             raise ArgumentError(
                 f"slots: {sum(enough)} with enough planned rows are not allowed; must be {least}, as the ending says"
             )
+
+    def __repr__(self) -> str:
+        first, many = self.slots[0], f"{len(self.slots)} slots, the first " if len(self.slots) > 1 else ""
+        pool = "" if self.pool is None else f", pooled {len(self.pooled)}"
+        return (
+            f"<{type(self).__name__}: {many}any {first.threshold} of {first.rows} rows; lanes {len(self.lanes)}, "
+            f"tasks {self.tasks}{pool}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [p, len(lane), float(costs.sum()), len({task.slot for task in lane})]
+            for p, (lane, costs) in enumerate(zip(self.lanes, self.costs, strict=True))
+        ]
+        return table(repr(self)[1:-1], ["place", "tasks", "parts", "slots served"], rows)
 
     @cached_property
     def counts(self) -> IntArray:

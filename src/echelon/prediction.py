@@ -25,9 +25,11 @@ from echelon.arrays import FloatArray
 from echelon.can import Rules
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.errors import ArgumentError, NoClosedForm
+from echelon.html import facts, table
 from echelon.job_delay import Moments, job_delay
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.reprs import short_repr
 from echelon.seeds import generators
 from echelon.simulation import CONFIDENCE, RoundSampler, simulate_rounds
 from echelon.simulation.rounds import checked_links
@@ -65,6 +67,17 @@ class PredictedJobs:
     delay_method: str
     formula: str
 
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ["iteration, mean (s)", self.iteration_mean, self.iteration_error, self.method],
+            ["service of a job, mean (s)", self.service_mean, None, self.method],
+            ["delay of a job, mean (s)", self.delay, self.delay_error, f"{self.delay_method}: {self.formula}"],
+        ]
+        title = "What to expect of a job" if self.stable else "Jobs come faster than they are served"
+        return table(title, ["", "value", "±", "how it was found"], rows)
+
 
 def plan_law(
     plan: Plan, profile: Profile, *, purge: bool = True, laws: Delay | Sequence[Delay] | None = None
@@ -100,6 +113,14 @@ class PredictedRounds:
     error: float
     method: str
     law: TabulatedCdf | None
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        said: dict[str, object] = {"mean (s)": self.mean, "± (s)": self.error, "std (s)": self.std}
+        if self.law is not None:
+            said |= {f"{share:.0%} are over within (s)": self.quantile(share) for share in (0.5, 0.95, 0.99)}
+        return facts(f"What to expect of a round, {self.method}", said)
 
     def quantile(self, share: float) -> float:
         """Return the time within which this share of all rounds is over, where the law is known."""

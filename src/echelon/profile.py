@@ -13,6 +13,8 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.errors import ArgumentError, ProfileError
+from echelon.html import table
+from echelon.reprs import short_repr
 
 PLANES = ("master", "responders")  # who adds up the rows of a sum
 
@@ -37,6 +39,8 @@ class Worker:
     link: float = 0.0
     law: str = "gamma"
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -71,6 +75,8 @@ class Arrivals:
     second: float
     poisson_process: bool = False
     times: tuple[float, ...] = ()
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", checks.number("mean", self.mean, above=0))
@@ -121,6 +127,8 @@ class Workload:
     operations: float | None = None
     gamma: float = 1.0
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "critical", checks.whole("critical", self.critical, least=1))
         object.__setattr__(self, "redundancy", checks.number("redundancy", self.redundancy, size=1e9))
@@ -147,6 +155,8 @@ class Speeds:
     mean: FloatArray
     std: FloatArray
     link: FloatArray
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         for name, low in (("mean", 0), ("std", None), ("link", None)):
@@ -189,6 +199,8 @@ class Costs:
     port: float = float("inf")
     plane: str = "master"
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         for name in ("message", "round", "combining"):
             object.__setattr__(self, name, checks.number(name, getattr(self, name), least=0))
@@ -214,6 +226,8 @@ class Profile:
     source: str = field(default="profile", compare=False)
     costs: Costs = field(default_factory=Costs)
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         checks.instance("workload", self.workload, Workload)
         checks.instance("costs", self.costs, Costs)
@@ -238,6 +252,16 @@ class Profile:
                 checks.number("a task's time, operations/rate", self._moments(worker)[0], above=0)
             except ArgumentError as error:
                 raise ProfileError(f"{self.source}: worker[{i + 1}].rate: {error}") from None
+
+    def _repr_html_(self) -> str:
+        job, speeds = self.workload, self.speeds
+        title = (
+            f"{len(self.workers)} workers; any {job.critical} of {job.tasks} rows, "
+            f"{job.iterations} iterations per job, {job.arrivals.rate:.4g} jobs per second"
+        )
+        columns = zip(speeds.mean.tolist(), speeds.std.tolist(), speeds.link.tolist(), strict=True)
+        rows = [[worker.name, *times, worker.law] for worker, times in zip(self.workers, columns, strict=True)]
+        return table(title, ["worker", "mean (s)", "std (s)", "link (s)", "law"], rows)
 
     @cached_property
     def speeds(self) -> Speeds:

@@ -9,6 +9,7 @@ import pytest
 from echelon.files import read_profile, write_profile
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from tests.conftest import ROOT
+from tests.page.parsed import by_label, totals
 
 JOBS = """
 import numpy as np
@@ -74,6 +75,24 @@ def test_results_and_record_are_written_and_functions_reach_worker_processes(run
     code, out, _ = run("report", record, "--json")
     assert code == 0
     assert len(json.loads(out)["jobs"]) == 2
+
+
+def test_metrics_are_written_and_say_what_the_report_says(run, file, tmp_path):
+    record, metrics = tmp_path / "run.jsonl", tmp_path / "echelon.prom"
+    options = ["--cluster", "threads", "--workers", 3, "--redundancy", 1.5, "--record", record, "--metrics", metrics]
+    assert run("run", f"{file}:listed", *options)[0] == 0
+    said, found = json.loads(run("report", record, "--json")[1]), totals(metrics.read_text())
+    received = by_label(metrics.read_text(), "echelon_rows_received_total", "outcome")
+    assert found["echelon_round_seconds_count"] == said["rounds"] == 8
+    assert {key: round(said["rounds"] * mean) for key, mean in said["messages"].items()} == {
+        "needed": found["echelon_rows_needed_total"],
+        "planned": found["echelon_rows_planned_total"],
+        "received": received["new"] + received["again"] + found["echelon_rows_carried_total"],
+    }
+    assert found["echelon_job_delay_seconds_sum"] / 2 == pytest.approx(said["delay"]["mean"], abs=1e-5)
+    assert set(by_label(metrics.read_text(), "echelon_worker_up", "worker")) == {
+        worker["name"] for worker in said["workers"]
+    }
 
 
 def test_a_job_that_fails_is_told_and_ends_in_exit_code_1(run, file):

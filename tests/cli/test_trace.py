@@ -79,6 +79,29 @@ def test_the_page_names_every_key(run, record, tmp_path):
     )
 
 
+def test_a_trace_for_perfetto_is_written_with_a_profile_or_alone(run, record, tmp_path):
+    file, trace = tmp_path / "cluster.toml", tmp_path / "trace.json"
+    code, out, err = run("trace", record, "--chrome", trace)
+    assert (code, err) == (0, "")
+    assert out.replace("\n", "") == f"Written to {trace}."
+    alone = json.loads(trace.read_text())
+    assert json.loads(run("trace", record, "--chrome", trace, "--json")[1]) == {"out": None, "chrome": str(trace)}
+    said = json.loads(run("trace", record, "--chrome", trace, "--out", file, "--json")[1])
+    assert (said["out"], said["chrome"], said["critical"]) == (str(file), str(trace), 10)
+    assert json.loads(trace.read_text()) == alone
+    assert len(alone["traceEvents"]) > 10 * 200
+    code, out, err = run("trace", record)
+    assert (code, out) == (2, "")
+    assert err == "echelon: out, chrome: missing; one of them must say where to write\n"
+
+
+def test_a_record_without_a_round_has_no_trace(run, record, tmp_path):
+    record.write_text(record.read_text().splitlines()[0] + "\n")
+    code, _, err = run("trace", record, "--chrome", tmp_path / "trace.json")
+    assert (code, err) == (2, f"echelon: {record}: no round is in this record; there is nothing to trace\n")
+    assert not (tmp_path / "trace.json").exists()
+
+
 def test_the_same_seed_writes_the_same_file(run, record, tmp_path):
     files = [tmp_path / f"{i}.toml" for i in range(3)]
     for file, seed in zip(files, (1, 1, 2), strict=True):

@@ -135,6 +135,18 @@ def test_tasks_are_those_sent_and_the_one_after_the_last_message():
     assert tasks[-1].seconds == pytest.approx(0.8)
 
 
+def test_a_message_that_came_twice_is_not_a_second_task_of_its_lane():
+    once = one_round().rounds[0].messages
+    again = [*once[:3], (0, 0, 1, 2.8, 1.5, 1.0), once[3]]
+    seen = RecordedRound(0, 0, 10.0, 13.5, [4], {0: [1.0] * 3, 1: [1.0] * 3}, again)
+    tasks = tasks_seen(one_round(rounds=[seen]))
+    assert sum(task.finished for task in tasks) == 5
+    assert [(task.place, task.start) for task in tasks if not task.finished] == [(1, 12.2)]
+    fewer = RecordedRound(0, 0, 10.0, 13.5, [4], {0: [1.0] * 3, 1: [1.0] * 3}, again[:4])
+    cut = [task for task in tasks_seen(one_round(rounds=[fewer])) if not task.finished]
+    assert [(task.place, task.start, task.cost) for task in cut] == [(0, 12.6, 1.0), (1, 12.2, 1.0)]
+
+
 def test_links_are_the_median_lateness_of_first_messages():
     assert links(one_round()).tolist() == pytest.approx([0.1, 0.2])
     late = one_round().rounds[0].messages

@@ -18,6 +18,7 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.errors import ArgumentError
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class LayerCosts:
     forward: float
     deltas: tuple[float, ...]
     weights: tuple[float, ...]
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "forward", checks.number("forward", self.forward, least=0))

@@ -20,6 +20,7 @@ from echelon.blocks.partition import Partition, checked_partition
 from echelon.blocks.sampling import assess, checked_laws, sorted_times
 from echelon.delays import Delay
 from echelon.errors import ArgumentError
+from echelon.reprs import short_repr
 from echelon.seeds import generators
 
 _FINALISTS = 16  # cuts whose expected runtimes are compared exactly
@@ -47,6 +48,8 @@ class LayerLevels:
     uncoded: float
     exhaustive: bool
     why: str
+
+    __repr__ = short_repr
 
     @property
     def one_block(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.errors import ArgumentError
+from echelon.reprs import short_repr
 from echelon.splits import largest_remainder
 
 
@@ -34,6 +35,8 @@ class Partition:
     error: float = 0.0
     gap: float | None = None
     converged: bool = True
+
+    __repr__ = short_repr
 
     @property
     def counts(self) -> IntArray:

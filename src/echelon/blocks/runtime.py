@@ -24,6 +24,7 @@ from echelon.blocks.crossing import crossing, crossing_gradient
 from echelon.blocks.panels import bisect, cut, differentiation, refined, spread
 from echelon.blocks.partition import by_coordinates, checked_partition, work_until
 from echelon.delays import Delay
+from echelon.reprs import short_repr
 
 _ORDER = 12
 _RESOLVED = 1e-6  # last coefficients of u_k on a panel; nodes integrate polynomials of twice the degree
@@ -42,6 +43,8 @@ class Runtime:
     mean: float
     gradient: FloatArray
     error: float
+
+    __repr__ = short_repr
 
 
 def expected_runtime(x: FloatArray, law: Delay, unit: float = 1.0) -> Runtime:

@@ -78,6 +78,9 @@ def run(
         ),
     ] = None,
     record: Annotated[Path | None, typer.Option(help="File for the record of the run.")] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(help="File for counts of what happens, for Prometheus; rewritten every 5 seconds.")
+    ] = None,
     journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
     results: Annotated[Path | None, typer.Option(help="Folder for the results, one file per job.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
@@ -110,7 +113,7 @@ def run(
     started = closing(started_cluster(where, workers=workers, emulate=emulated, seed=seed))
     with _interrupted(journal), started as workplace, Stream(
         workplace, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
-        verify=verify, journal=journal, seed=seed,
+        verify=verify, metrics=metrics, journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Resuming {len(stream.resumed)} jobs of {journal}.")

@@ -1,8 +1,9 @@
-"""`echelon trace`: a profile of the workers from a recorded run, for `echelon plan` and `echelon simulate`."""
+"""`echelon trace`: a recorded run as a profile of its workers, for `plan` and `simulate`; or as a Chrome trace."""
 
+import json as encoding
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,19 +12,24 @@ from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.cli.report import Run
 from echelon.errors import ArgumentError
-from echelon.files import write_profile
+from echelon.files import whole, write_profile
 from echelon.profile import Workload
 from echelon.seeds import generators
-from echelon.stream import read_record
+from echelon.stream import Record, read_record
+from echelon.stream.chrome import chrome_trace
 from echelon.stream.traced import Traced, traced
 
 
 def trace(
     run: Run,
     file: Annotated[
-        Path,
+        Path | None,
         typer.Option("--out", help="Profile to write, in TOML; an existing one is replaced.", show_default=False),
-    ],
+    ] = None,
+    chrome: Annotated[
+        Path | None,
+        typer.Option(help="Trace to write, as Perfetto and chrome://tracing open it: a lane per worker."),
+    ] = None,
     times: Annotated[int, typer.Option(help="Times in each worker's law.")] = 200,
     together: Annotated[
         bool,
@@ -35,33 +41,52 @@ def trace(
     seed: Annotated[int, typer.Option(help="Seed of the order of these times.")] = 1,
     json: AsJson = False,
 ) -> None:
-    """Turn a recorded run into a profile: laws of task times, corrected for the tasks that purges cut short."""
+    """Turn a recorded run into a profile: laws of task times, corrected for the tasks that purges cut short.
+
+    With --chrome, also or only into a trace of who computed what and when, for Perfetto.
+    """
+    if file is None and chrome is None:
+        raise ArgumentError("out, chrome: missing; one of them must say where to write")
     checks.whole("times", times, least=2, most=10**5)
     rng = generators(seed)[1]
     record = read_record(run)
-    try:
-        found = traced(record, rng, times=times, together=together)
-    except ArgumentError as error:
-        raise ArgumentError(f"{run}: {error}") from None
-    write_profile(found.profile, file)
-    job = found.profile.workload
+    if chrome is not None:
+        _write_chrome(run, record, chrome)
+    said: dict[str, Any] = {"out": None, "chrome": None if chrome is None else str(chrome)}
+    if file is not None:
+        try:
+            found = traced(record, rng, times=times, together=together)
+        except ArgumentError as error:
+            raise ArgumentError(f"{run}: {error}") from None
+        write_profile(found.profile, file)
+        said |= _said(found) | {"out": str(file)}
     if json:
-        print_json(
-            {
-                "out": str(file),
-                "critical": job.critical,
-                "redundancy": job.redundancy,
-                "iterations": job.iterations,
-                "arrivals": job.arrivals.rate,
-                "arrivals_method": _method(job),
-                "workers": [asdict(worker) for worker in found.workers],
-                "left_out": found.left_out,
-                "notes": found.notes,
-            }
-        )
+        print_json(said)
         return
-    _show(found)
-    out.print(f"Written to {file}.", soft_wrap=True)
+    if file is not None:
+        _show(found)
+    out.print(f"Written to {' and '.join(str(path) for path in (file, chrome) if path is not None)}.", soft_wrap=True)
+
+
+def _write_chrome(run: Path, record: Record, chrome: Path) -> None:
+    if not record.rounds:
+        raise ArgumentError(f"{run}: no round is in this record; there is nothing to trace")
+    with whole(chrome) as beside:
+        beside.write_text(encoding.dumps(chrome_trace(record), separators=(",", ":")), encoding="utf-8")
+
+
+def _said(found: Traced) -> dict[str, Any]:
+    job = found.profile.workload
+    return {
+        "critical": job.critical,
+        "redundancy": job.redundancy,
+        "iterations": job.iterations,
+        "arrivals": job.arrivals.rate,
+        "arrivals_method": _method(job),
+        "workers": [asdict(worker) for worker in found.workers],
+        "left_out": found.left_out,
+        "notes": found.notes,
+    }
 
 
 def _method(job: Workload) -> str:

@@ -12,6 +12,7 @@ from echelon.arrays import BoolArray, NumberArray
 from echelon.codes.combine import apply_rows
 from echelon.codes.pairs import Pairs, pairs_of
 from echelon.errors import ArgumentError
+from echelon.reprs import short_repr
 
 
 def checked_limit(limit: Any) -> float:
@@ -46,6 +47,8 @@ class Code:
     systematic: int = 0
     limit: float = 1e8
     pieces: int = 1
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         for name in ("matrix", "target"):

@@ -25,6 +25,7 @@ from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import checked_rows, verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
 from echelon.linalg import row_space
+from echelon.reprs import short_repr
 
 _MISFIT = 1e-9  # relative: beyond it the target is outside the span of the rows, as the tracker sees it
 _CACHE = 1024  # patterns remembered
@@ -55,6 +56,8 @@ class Weights:
     gain: float
     misfit: float
     reach: FloatArray
+
+    __repr__ = short_repr
 
     def relative_to_terms(self, epsilon: float = EPSILON, adding: float | None = None) -> float:
         """Return the error to expect of the result, relative to its terms.
@@ -116,6 +119,8 @@ class Decoded:
     amplification: float
     error_estimate: ErrorEstimate
     corrupt: tuple[int, ...]
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)

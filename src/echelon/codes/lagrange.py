@@ -15,6 +15,7 @@ from echelon import checks
 from echelon.arrays import BoolArray, FloatArray
 from echelon.codes.base import Code
 from echelon.codes.combine import apply_rows
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,6 +27,8 @@ class LagrangeCode(Code):
     """
 
     encoder: FloatArray
+
+    __repr__ = short_repr
 
     @property
     def parts(self) -> int:

@@ -18,6 +18,7 @@ from echelon.codes.base import Code
 from echelon.codes.combine import apply_rows, combine, inexact
 from echelon.codes.decoder import Decoder, Weights
 from echelon.errors import ArgumentError, NotDecodable
+from echelon.reprs import short_repr
 
 _NOISE = 1e8  # amplification beyond which half of all digits are lost
 
@@ -33,6 +34,8 @@ class ProductCode(Code):
     left: NumberArray
     right: NumberArray
     blocks: tuple[int, int, int]
+
+    __repr__ = short_repr
 
     def encode_factors(self, first: Any, second: Any) -> tuple[Any, Any]:
         """Return the coded factors of every row, in the precision and library of the factors.

@@ -11,6 +11,7 @@ from echelon.arrays import FloatArray, IntArray, NumberArray
 from echelon.codes.base import Code
 from echelon.codes.combine import combine
 from echelon.errors import ArgumentError
+from echelon.reprs import short_repr
 
 _MISFIT = 1e-9  # relative: nearer than that the rows give the target, as trackers and decoders see it
 _RANK = 1e-10  # relative: singular values below it count as none
@@ -31,6 +32,8 @@ class Approximate:
     effective: NumberArray
     residual: float
     _code: Code
+
+    __repr__ = short_repr
 
     def combine(self, messages: Iterable[Any]) -> Any:
         """Return the approximate target from messages in the order of `rows`; zero rows can't be combined."""

@@ -21,6 +21,7 @@ from echelon.codes.base import Code
 from echelon.codes.distance import SEARCH, components, tells
 from echelon.errors import ArgumentError
 from echelon.linalg import row_space
+from echelon.reprs import short_repr
 
 _ROUNDING = 64.0  # epsilons of its terms that a correct message may be off
 _PROBES = 64  # combinations of a message's numbers that are checked
@@ -41,6 +42,8 @@ class Verdict:
     corrupt: tuple[int, ...]
     told: bool
     checks: int
+
+    __repr__ = short_repr
 
 
 def verify(

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.delays.base import Delay
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Recorded(Delay):
 
     times: tuple[float, ...]
     part: float | None = None
+
+    __repr__ = short_repr
 
     def __init__(self, *, times: Sequence[float], part: float | None = None) -> None:
         object.__setattr__(self, "part", None if part is None else checks.number("part", part, least=0))

@@ -11,6 +11,7 @@ from echelon.arrays import FloatArray
 from echelon.delays.recorded import Recorded
 from echelon.errors import ArgumentError
 from echelon.profile import Worker
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class RecordedTimes:
     loads: FloatArray
     times: FloatArray
     names: tuple[str, ...]
+
+    __repr__ = short_repr
 
     def __init__(self, tables: Mapping[float, Any], names: Sequence[str] = ()) -> None:
         if not isinstance(tables, Mapping) or not tables:

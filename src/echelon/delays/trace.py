@@ -10,6 +10,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.delays.base import Delay
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Trace(Delay):
     """
 
     times: tuple[float, ...]
+
+    __repr__ = short_repr
 
     def __init__(self, *, times: Sequence[float]) -> None:
         kept = checks.record("times", times)

@@ -12,8 +12,10 @@ from echelon.can import PLAIN
 from echelon.delays import Delay, per_worker, task_laws
 from echelon.endings import WAITING
 from echelon.errors import ArgumentError
+from echelon.html import table
 from echelon.job_delay import Moments, by_formula, job_delay, needs_streams
 from echelon.profile import Profile
+from echelon.reprs import short_repr
 from echelon.search.chain_advice import chains
 from echelon.search.halving import Stage, halve
 from echelon.search.handling import Sizes, handling
@@ -44,6 +46,16 @@ class Advice:
     ranked: tuple[Outcome, ...]
     why: str
     refused: tuple[tuple[str, str], ...] = ()
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.name, one.iteration, one.error, f"{one.gain:.1%}", one.delay, one.method, one.delay_method]
+            for one in self.ranked
+        ]
+        names = ["strategy", "iteration (s)", "± (s)", "saved", "delay (s)", "iteration is", "delay is"]
+        return table(self.why, names, rows)
 
     @property
     def best(self) -> Outcome:

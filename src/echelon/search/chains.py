@@ -11,6 +11,7 @@ from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker
 from echelon.endings import WAITING
+from echelon.reprs import short_repr
 from echelon.schemes import Sequential
 from echelon.search.chain_schemes import chain_schemes
 from echelon.search.halving import Stage, halve
@@ -41,6 +42,8 @@ class ChainSearch:
     finalists: tuple[tuple[Sequential, float], ...]
     best: dict[str, tuple[Sequential, float]]
     tried: int
+
+    __repr__ = short_repr
 
 
 def optimise_chain(

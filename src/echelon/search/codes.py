@@ -11,6 +11,7 @@ from echelon import checks
 from echelon.errors import ArgumentError
 from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Speeds
+from echelon.reprs import short_repr
 from echelon.schemes import any_k
 from echelon.search.splits import split_rows
 from echelon.splits import Split, theorem2
@@ -73,6 +74,8 @@ class Trial:
     split: Split
     mismatch: float
     prediction: PredictedJobs | None
+
+    __repr__ = short_repr
 
 
 def recode(profile: Profile, code: CodeShape, cost: CostModel = fixed_work) -> Profile:

@@ -13,6 +13,7 @@ from echelon import checks
 from echelon.delays import Delay, per_worker
 from echelon.errors import ArgumentError
 from echelon.plan import Plan
+from echelon.reprs import short_repr
 from echelon.schemes import CodedPlan, multi_message
 from echelon.schemes.multi_message import MOST_WORKERS
 from echelon.search.halving import Order, Stage, halve, thinned
@@ -37,6 +38,8 @@ class Design:
     order: int | None
     orders: tuple[int, ...] | None
     hybrid: bool
+
+    __repr__ = short_repr
 
     @cached_property
     def plan(self) -> CodedPlan:
@@ -78,6 +81,8 @@ class DesignSearch:
     score: SimulatedRounds
     finalists: tuple[tuple[Design, SimulatedRounds], ...]
     tried: int
+
+    __repr__ = short_repr
 
 
 def optimise_multi_message(

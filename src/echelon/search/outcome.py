@@ -8,6 +8,7 @@ from scipy.special import stdtrit
 from echelon.arrays import FloatArray
 from echelon.job_delay import Moments
 from echelon.plan import Plan
+from echelon.reprs import short_repr
 from echelon.schemes import Sequential
 from echelon.search.strategy import Strategy
 from echelon.simulation import CONFIDENCE
@@ -37,6 +38,8 @@ class Outcome:
     method: str = "sampled"
     delay_method: str = "approximate"
     plane: str = "master"
+
+    __repr__ = short_repr
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.plan import Plan
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,5 @@ class Strategy:
     job: str | None = None
     best_of: str | None = None
     overlap: bool = False
+
+    __repr__ = short_repr

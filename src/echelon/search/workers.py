@@ -9,6 +9,7 @@ from echelon.delays import task_laws
 from echelon.errors import ArgumentError
 from echelon.prediction import PredictedJobs, predict_jobs
 from echelon.profile import Profile, Worker
+from echelon.reprs import short_repr
 from echelon.schemes import any_k
 from echelon.search.splits import split_rows
 
@@ -26,6 +27,8 @@ class Enlarged:
     stable: bool
     prediction: PredictedJobs
     useless: tuple[str, ...]
+
+    __repr__ = short_repr
 
 
 def add_until_stable(

@@ -17,6 +17,7 @@ from echelon.delays import Delay, per_worker
 from echelon.delays.base import draws
 from echelon.endings import TIES
 from echelon.errors import ArgumentError
+from echelon.reprs import short_repr
 from echelon.schemes import Sequential
 from echelon.simulation.chain_times import Draws, Paces, lane_times
 from echelon.stragglers import Arbitrary, StragglerModel
@@ -33,6 +34,8 @@ class ChainResult:
     durations: FloatArray
     loads: FloatArray
     finished: IntArray
+
+    __repr__ = short_repr
 
     @property
     def times(self) -> FloatArray:

@@ -13,6 +13,7 @@ from echelon.delays import Delay, arrival_law, task_laws
 from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
 from echelon.profile import Profile
+from echelon.reprs import short_repr
 from echelon.seeds import generators
 from echelon.simulation.beside import beside
 from echelon.simulation.overlapped import Overlapped
@@ -34,6 +35,8 @@ class Interval:
     mean: float
     low: float
     high: float
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, values: FloatArray) -> "Interval":
@@ -71,6 +74,8 @@ class SimulatedJobs:
     makespan: float
     jobs: int
     seeds: int
+
+    __repr__ = short_repr
 
     def percentile(self, percent: float) -> float:
         """Return a percentile of the delay over all jobs of all seeds."""

@@ -10,6 +10,7 @@ from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.delays import Delay, per_worker
 from echelon.plan import Plan
+from echelon.reprs import short_repr
 from echelon.seeds import generators
 from echelon.simulation.rounds import RoundSampler
 from echelon.simulation.simulated_jobs import CONFIDENCE, Interval
@@ -39,6 +40,8 @@ class SimulatedRounds:
     load_error: float
     load_with_stop: float
     residuals: FloatArray
+
+    __repr__ = short_repr
 
     @property
     def interval(self) -> Interval:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from echelon.arrays import FloatArray, IntArray
+from echelon.html import table
+from echelon.reprs import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,6 +16,13 @@ class Split:
     counts: IntArray
     real: FloatArray
     theta: float | None = None
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        rows = zip(range(len(self.counts)), self.counts.tolist(), self.real.tolist(), strict=True)
+        title = f"{self.tasks} rows for {self.active} of {len(self.counts)} workers"
+        return table(title, ["place", "rows", "before rounding"], rows)
 
     @property
     def tasks(self) -> int:

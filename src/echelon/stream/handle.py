@@ -12,6 +12,8 @@ from typing import Any
 
 from echelon.codes import ErrorEstimate
 from echelon.errors import JobFailed
+from echelon.html import facts
+from echelon.reprs import field_repr, short_repr
 
 log = logging.getLogger("echelon.stream")
 
@@ -47,6 +49,20 @@ class Delivery:
     nbytes: int = 0
     residual: float = 0.0
     left_out: Mapping[int, int] = field(default_factory=dict)
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        said: dict[str, object] = {
+            "delay (s)": self.delay,
+            "iterations": self.iterations,
+            "messages": self.messages,
+            "bytes": self.nbytes,
+            "error relative to terms": self.error_estimate.relative_to_terms,
+            "error relative to result": self.error_estimate.relative_to_result,
+            "result" if self.error is None else "failed": field_repr(self.result) if self.error is None else self.error,
+        }
+        return facts(f"job {self.number}: {self.name}", said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +190,17 @@ class Handle(Future[Any]):
         super().cancel()
         self.set_running_or_notify_cancel()  # tells those that wait for one of several
 
+    def _where(self) -> str:
+        return "cancelled" if self.cancelled() else "ended" if self.done() else f"iteration {self.iteration}"
+
     def __repr__(self) -> str:
-        state = "cancelled" if self.cancelled() else "ended" if self.done() else f"iteration {self.iteration}"
-        return f"<job {self.number} {self.name!r}: {state}>"
+        return f"<job {self.number} {field_repr(self.name)}: {self._where()}>"
+
+    def _repr_html_(self) -> str:
+        if self._delivery is not None:
+            return self._delivery._repr_html_()
+        said = {"state": self._where(), "iterations": self._iterations}
+        return facts(f"job {self.number}: {self.name}", said)
 
 
 def _call(fn: Callable[[Future[Any]], object], handle: Future[Any]) -> None:

@@ -10,6 +10,7 @@ from echelon.errors import JobFailed
 from echelon.jobs import IterativeJob
 from echelon.master.actions import Outcome
 from echelon.plan import Plan, Task
+from echelon.reprs import short_repr
 from echelon.stream.kept import Store
 
 log = logging.getLogger("echelon.stream")
@@ -36,6 +37,8 @@ class Running:
     messages: int = 0
     nbytes: int = 0
     verify: str | None = None  # how its results are checked
+
+    __repr__ = short_repr
 
     def rounds_left(self) -> int:
         """Return how many more rounds it will take, or a guess."""
@@ -97,6 +100,8 @@ class RoundSeen:
     residual: float = 0.0
     nearly: tuple[int, ...] = ()
     without: tuple[int, ...] = ()
+
+    __repr__ = short_repr
 
     def as_planned(self) -> bool:
         """Return whether each worker got the lane that the plan has for it, and nothing else."""

@@ -6,12 +6,13 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from echelon.errors import ArgumentError, JobFailed
 from echelon.master.actions import Outcome
+from echelon.reprs import short_repr
 from echelon.stream.observer import Observer, RoundSeen, Running
 
 FORMAT = 1
@@ -19,14 +20,14 @@ FORMAT = 1
 log = logging.getLogger("echelon.stream")
 
 
-def check_apart(journal: str | Path | None, record: str | Path | None) -> None:
-    """Refuse a journal and a record that are one file, by whatever names."""
-    if journal is None or record is None:
-        return
-    if Path(journal).resolve() == Path(record).resolve() or (
-        os.path.exists(journal) and os.path.exists(record) and os.path.samefile(journal, record)
-    ):
-        raise ArgumentError(f"record: {str(record)!r} is not allowed; must be another file than the journal")
+def check_apart(**files: str | Path | None) -> None:
+    """Refuse files that a stream writes where two of them, given by their names, are one, by whatever paths."""
+    given = [(name, path) for name, path in files.items() if path is not None]
+    for (first, one), (name, path) in combinations(given, 2):
+        if Path(one).resolve() == Path(path).resolve() or (
+            os.path.exists(one) and os.path.exists(path) and os.path.samefile(one, path)
+        ):
+            raise ArgumentError(f"{name}: {str(path)!r} is not allowed; must be another file than the {first}")
 
 
 class Recorder(Observer):
@@ -170,6 +171,8 @@ class RecordedRound:
     residual: float = 0.0
     without: list[int] = field(default_factory=list)
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         if not self.rows:
             object.__setattr__(self, "rows", _rows(self.lanes))
@@ -188,6 +191,8 @@ class Record:
     outcomes: dict[int, str] = field(default_factory=dict)
     rounds: list[RecordedRound] = field(default_factory=list)
     losses: list[tuple[float, int]] = field(default_factory=list)
+
+    __repr__ = short_repr
 
 
 def _rows(lanes: dict[int, list[float]]) -> dict[int, list[tuple[int, int]]]:

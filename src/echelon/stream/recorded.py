@@ -11,6 +11,7 @@ import numpy as np
 
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
+from echelon.reprs import short_repr
 from echelon.stream.record import Record, RecordedRound
 
 
@@ -91,16 +92,16 @@ def _working_until(seen: RecordedRound, place: int) -> float:
 def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float]) -> Iterator[TaskSeen]:
     own = {place: set(rows) for place, rows in seen.rows.items()}
     lost = {place: time for time, place in reversed(record.losses) if seen.start <= time <= seen.end}
-    sent = dict.fromkeys(own, 0)
+    sent: dict[int, set[tuple[int, int]]] = {place: set() for place in own}  # a message may come twice
     last: dict[int, float] = {}
     given_again: set[int] = set()  # places whose lane was, in part, computed by others too
     for place, slot, row, arrival, seconds, cost in seen.messages:
         stop = seen.start + arrival
         mine = (slot, row) in own.get(place, ()) and stop <= lost.get(place, np.inf)
-        if mine:
-            sent[place] += 1
+        if mine and (slot, row) not in sent[place]:
+            sent[place].add((slot, row))
             last[place] = stop
-        else:
+        elif not mine:
             given_again |= {holder for holder, rows in own.items() if (slot, row) in rows}
         # a row that is given out again may cost its new worker more than the plan says
         yield TaskSeen(
@@ -111,12 +112,12 @@ def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float
     # the master decodes after the last message, and does not see what is finished meanwhile
     deaf = seen.start + max((message[3] for message in seen.messages), default=0.0)
     for place, costs in seen.lanes.items():
-        if sent[place] == len(costs):
+        if len(sent[place]) == len(costs):
             continue
         start = last.get(place, begun + link[place])
         stop = min(_working_until(seen, place), lost.get(place, np.inf))
         if stop > start:
-            next_cost = None if place in given_again else costs[sent[place]]
+            next_cost = None if place in given_again else costs[len(sent[place])]
             yield TaskSeen(place, number, start, stop, max(0.0, min(stop, deaf) - start), next_cost, finished=False)
 
 
@@ -145,6 +146,8 @@ class Timeline:
     arrivals: FloatArray
     starts: FloatArray
     departures: FloatArray
+
+    __repr__ = short_repr
 
 
 def record_timeline(record: Record, *, most_rounds: int = 40) -> Timeline:

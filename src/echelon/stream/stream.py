@@ -31,10 +31,12 @@ from echelon.stream.driver import Decide, Driver
 from echelon.stream.handle import Delivery, Handle
 from echelon.stream.journal import Entry, Journal
 from echelon.stream.kept import Kept, Store
+from echelon.stream.monitors import metrics_observer
 from echelon.stream.observer import Observer, Observers, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.ready import delivery_of
 from echelon.stream.record import Recorder, check_apart
+from echelon.stream.shown import line, tables
 from echelon.stream.starting import started
 from echelon.stream.strategist import Strategist
 from echelon.stream.turning import Turning
@@ -80,6 +82,8 @@ class Stream(Closing):
     journal: a file that keeps jobs, states and deliveries; opened again after a crash, the stream goes on from it.
         While it can't be written (a full disk), the stream takes no step, and goes on when it can.
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
+    metrics: a file for counts of what happens, in the text form of OpenMetrics, which Prometheus reads: written whole,
+        every five seconds and at the end (docs/guide/metrics.md).
     observers: objects told of all that happens; see `Observer`.
     progress: whether to show what goes on; by default on a terminal only.
 
@@ -109,6 +113,7 @@ class Stream(Closing):
         part_timeout_s: float | None = None,
         journal: str | Path | None = None,
         record: str | Path | None = None,
+        metrics: str | Path | None = None,
         observers: Sequence[Observer] = (),
         progress: bool | None = None,
         seed: int = 1,
@@ -124,10 +129,10 @@ class Stream(Closing):
             if seconds is not None:
                 checks.number(name, seconds, above=0)
         self.seed = checks.whole("seed", seed, least=0)
-        for name, path in (("journal", journal), ("record", record)):
+        for name, path in (("journal", journal), ("record", record), ("metrics", metrics)):
             if path is not None and not isinstance(path, str | Path):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
-        check_apart(journal, record)
+        check_apart(journal=journal, record=record, metrics=metrics)
         checks.flag("adapt", adapt)
         if progress is not None:
             checks.flag("progress", progress)
@@ -150,9 +155,12 @@ class Stream(Closing):
             self._out = Deliverer(self._journal)
             self._told = Observers(self._out)
             undo.callback(self._told.close)
+            names = [f"worker {place + 1}" for place in range(places)] if profile is None else profile.names
+            self._names = names
             if record is not None:
-                names = None if profile is None else profile.names
                 self._told.add(Recorder(Path(record), places, split, self.redundancy, names))
+            if metrics is not None:
+                self._told.add(metrics_observer(metrics, names))
             for observer in observers:
                 self._told.add(observer)
             defaults = Defaults(pacing, self._coding.at) if self.redundancy is None else None
@@ -175,6 +183,16 @@ class Stream(Closing):
     def _decider(self, patience_s: float | None) -> Decide:
         """Return the function that decides: takes an event, and returns what to do."""
         return Master(patience=patience_s).handle
+
+    def __repr__(self) -> str:
+        where, jobs = type(self._cluster).__name__, len(self._out.outstanding())
+        return f"<{line(where, len(self._there()), self.workers, jobs, closed=self._out.closed)}>"
+
+    def _repr_html_(self) -> str:
+        return tables(repr(self)[1:-1], self._names, self._there(), self.speeds(), self._out.outstanding())
+
+    def _there(self) -> set[int]:
+        return set() if self._out.closed else set(self._driver.places.copy().values())
 
     @property
     def virtual(self) -> bool:

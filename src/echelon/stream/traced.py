@@ -12,6 +12,7 @@ from echelon.arrays import BoolArray, FloatArray
 from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
 from echelon.profile import Arrivals, Profile, Worker, Workload
+from echelon.reprs import short_repr
 from echelon.stream.record import Record, RecordedRound
 from echelon.stream.recorded import TaskSeen, iterations, links, span, tasks_seen
 
@@ -119,6 +120,8 @@ class Traced:
     workers: tuple[TracedWorker, ...]
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
+
+    __repr__ = short_repr
 
 
 def traced(record: Record, rng: Generator, *, times: int = 200, together: bool = False) -> Traced:

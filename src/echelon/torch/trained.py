@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from echelon.reprs import short_repr
+
 
 class Validated(NamedTuple):
     """A validation after so many steps. metric: None where none was asked for."""
@@ -25,6 +27,8 @@ class Trained:
     validated: list[Validated] = field(default_factory=list)
     ended: str = ""
     best: dict[str, Any] | None = field(default=None, repr=False)
+
+    __repr__ = short_repr
 
     def since_best(self) -> int:
         """Return how many validations came after the one with the lowest loss.

@@ -9,6 +9,7 @@ from echelon.arrays import FloatArray
 from echelon.delays import RoundPace, Trace
 from echelon.jobs.sums import rows_of
 from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
+from echelon.reprs import short_repr
 from echelon.schemes import CodedPlan
 from echelon.search import Advice, Outcome
 from echelon.torch.scores import BEGUN, LAST, REDUCED, RankScore, by_speed, scores
@@ -41,6 +42,8 @@ class Report:
     shares: tuple[float, ...]
     by_speed_s: float
     advised: Outcome | None = None
+
+    __repr__ = short_repr
 
     @property
     def slowest(self) -> RankScore:

@@ -1,0 +1,1 @@
+"""What people and monitors see of streams: pages, and metrics for Prometheus."""
