@@ -45,9 +45,14 @@ class Outlet:
         """Whether something is left to be written."""
         return bool(self._left)
 
+    @property
+    def shown(self) -> bool:
+        """Whether lines go to something that costs more than a write: a display, a notebook."""
+        return _replaced(self._descriptor)
+
     def put(self, lines: bytes) -> None:
         """Write lines, each with its end."""
-        if _replaced(self._descriptor):
+        if self.shown:
             with suppress(Exception):  # whatever stands there, a worker's print must not end this thread
                 file = getattr(sys, NAMES[self._descriptor])
                 file.write(lines.decode(errors="replace"))

@@ -10,7 +10,7 @@ import select
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Thread
+from threading import Event, Thread
 
 from echelon.clusters.outlet import Outlet, wanted
 
@@ -21,6 +21,7 @@ _LONGEST = 1 << 16  # bytes of a line that has no end; then it is cut
 _LAST = 1 << 20  # bytes read at most of a pipe that is still open when the cluster is closed
 _JOIN_S = 5.0
 _AGAIN_S = 1.0  # how often an output that was stuck is tried again
+_REST_S = 0.03  # between two writes to a display, which draws itself again each time
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class _Source:
     """The end of a pipe at which a worker's output is read; `line` has no end yet."""
 
     prefix: bytes
-    outlet: Outlet
+    outlet: int  # which of them
     line: bytes = b""
 
     def lines(self, data: bytes) -> bytes:
@@ -66,7 +67,8 @@ class Printed:
         self.passed: tuple[tuple[int, ...], ...] = ((1, 2),) if one else tuple((each,) for each in seen)
         self._outlets = [Outlet(targets[0]) for targets in self.passed]
         self._sources: dict[int, _Source] = {}  # by descriptor
-        self._closed = False
+        self._closed = Event()
+        self._said: list[bytes] = [b""] * len(self._outlets)  # lines that are not written yet
         self._thread: Thread | None = None
         if not self.passed:
             return
@@ -92,7 +94,7 @@ class Printed:
         ends: list[int] = []
         prefix = f"[{self._names[place]}] ".encode()
         try:
-            for outlet in self._outlets:
+            for outlet in range(len(self._outlets)):
                 ours, theirs = os.pipe2(os.O_CLOEXEC)
                 ends.append(theirs)
                 os.set_blocking(ours, False)
@@ -112,7 +114,7 @@ class Printed:
         """Write what is left of workers that have ended, and leave nothing behind."""
         if self._thread is None:
             return
-        self._closed = True
+        self._closed.set()
         with suppress(OSError):  # it may have ended by itself
             os.eventfd_write(self._wake, 1)
         self._thread.join(_JOIN_S)
@@ -123,16 +125,18 @@ class Printed:
 
     def _read(self) -> None:
         try:
-            while not self._closed:
+            while not self._closed.is_set():
                 behind = any(outlet.behind for outlet in self._outlets)
                 for descriptor, _ in self._epoll.poll(_AGAIN_S if behind else None):
                     self._take(descriptor)
-                for outlet in self._outlets:
-                    outlet.flush()
+                self._write()
+                if any(outlet.shown for outlet in self._outlets):
+                    self._closed.wait(_REST_S)
             for descriptor in list(self._sources):
                 taken = 0
                 while descriptor in self._sources and taken < _LAST and (more := self._take(descriptor)):
                     taken += more
+                    self._write()
         finally:
             self._end()
 
@@ -145,12 +149,18 @@ class Printed:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             return 0
-        lines = source.lines(data) if data else source.rest()
-        if lines:
-            source.outlet.put(lines)
+        self._said[source.outlet] += source.lines(data) if data else source.rest()
         if not data:
             self._drop(descriptor)
         return len(data)
+
+    def _write(self) -> None:
+        said, self._said = self._said, [b""] * len(self._outlets)
+        for outlet, lines in zip(self._outlets, said, strict=True):
+            if lines:
+                outlet.put(lines)
+            elif outlet.behind:
+                outlet.flush()
 
     def _drop(self, descriptor: int) -> None:
         del self._sources[descriptor]
@@ -160,10 +170,9 @@ class Printed:
 
     def _end(self) -> None:
         for descriptor, source in list(self._sources.items()):
-            lines = source.rest()
-            if lines:
-                source.outlet.put(lines)
+            self._said[source.outlet] += source.rest()
             self._drop(descriptor)
+        self._write()
         self._epoll.close()
         wake, self._wake = self._wake, -1  # no write may go to a descriptor that is closed and perhaps reused
         os.close(wake)
