@@ -115,7 +115,7 @@ class Printed:
         if self._thread is None:
             return
         self._closed.set()
-        with suppress(OSError):  # it may have ended by itself
+        with suppress(OSError, ValueError):  # it has ended already
             os.eventfd_write(self._wake, 1)
         self._thread.join(_JOIN_S)
         if self._thread.is_alive():
