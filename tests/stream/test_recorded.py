@@ -19,7 +19,7 @@ from echelon.simulation import RoundSampler
 from echelon.stream import Record, read_record
 from echelon.stream.observer import Arrival, RoundSeen
 from echelon.stream.record import RecordedRound, Recorder
-from echelon.stream.recorded import busy, iterations, links, record_timeline, span, tasks_seen
+from echelon.stream.recorded import busy, iterations, links, span, tasks_seen
 from echelon.stream.traced import ENOUGH_GAPS, kaplan_meier, quantiles, traced
 from tests.conftest import ROOT
 

@@ -13,10 +13,10 @@ from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
 from echelon.stream import Record, read_record
 from echelon.stream.planning import DEAR
-from echelon.stream.recorded import busy, iterations, record_timeline, span
+from echelon.stream.recorded import busy, iterations, span
+from echelon.stream.timeline import record_timeline
 
 _JOBS_SHOWN = 20
-_HIGHEST = 100.0  # inches of a picture; workers without end would need more than a file can hold
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Record of a run, from Stream(record=…).", show_default=False)]
 
@@ -158,12 +158,10 @@ def _draw(record: Record, said: dict[str, Any], folder: Path) -> list[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     seen = record_timeline(record)
-    drawn, axes = plots.figure(width=10.0, height=min(_HIGHEST, max(2.4, 1.2 + 0.3 * len(record.names))))
     shown = len(set(zip(seen.job.tolist(), seen.iteration.tolist(), strict=True)))
-    rounds = "all rounds" if shown == said["rounds"] else f"the first {shown} of {said['rounds']} rounds"
-    plots.draw_timeline(axes[0], seen, record.names, f"which worker was busy when: {rounds}")
+    rounds = f"{shown} rounds" if shown == said["rounds"] else f"the first {shown} of {said['rounds']} rounds"
     paths = [folder / "timeline.png"]
-    plots.save(drawn, paths[0])
+    plots.save(plots.timelines({rounds: seen}, record.names, width=10.0), paths[0])
     ended = [job for job in said["jobs"] if job["delay"] is not None]
     if ended:
         drawn, axes = plots.figure()
