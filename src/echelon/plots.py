@@ -22,7 +22,9 @@ PALETTE = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0
 _LONGEST = 24  # letters of a name beside a picture
 _HIGHEST = 100.0  # inches of a picture; workers without end would need more than a file can hold
 _IDLE = 0.1  # share of their time that workers may wait before it is said
+_ALONE = 0.6  # share of all waiting from which one worker is named for it
 _NUMBERED = 12  # jobs that are told apart by numbers
+_NEAR = 0.02  # share of a picture's width that a number needs
 
 
 def figure(rows: int = 1, *, width: float = 7.0, height: float = 3.6) -> "tuple[Figure, list[Axes]]":
@@ -73,7 +75,7 @@ def said(seen: Timeline, names: Sequence[str]) -> str:
     if seen.idle < _IDLE:
         return f"no worker waits for long ({seen.idle:.0%} of the time)"
     longest = max(range(len(waits)), key=waits.__getitem__)
-    if waits[longest] >= sum(waits) / 2:
+    if waits[longest] >= _ALONE * sum(waits):
         return f"all wait for {_label(names[longest])} ({seen.idle:.0%} of the workers' time)"
     return f"workers wait for one another ({seen.idle:.0%} of their time)"
 
@@ -93,16 +95,29 @@ def _draw_timeline(axis: "Axes", seen: Timeline, names: Sequence[str]) -> None:
         colour = JOBS[job % 2]
         axis.plot(arrival, top + 0.25, marker="v", color=colour, clip_on=False, markersize=7)
         axis.plot(left, top + 0.25, marker="o", color=colour, clip_on=False, markersize=5, markerfacecolor="white")
-        if len(seen.arrivals) <= _NUMBERED:
-            for time, at in ((arrival, (0, 9)), (left, (7, 0))):  # above the one, beside the other
-                axis.annotate(
-                    str(job + 1), (time, top + 0.25), at, textcoords="offset points", ha="center", va="center",
-                    fontsize=8, color=INK, annotation_clip=False,
-                )  # fmt: skip
+    if len(seen.arrivals) <= _NUMBERED:
+        told = [(time, label, (0, 9)) for time, label in _numbers(seen.arrivals.tolist(), float(np.ptp(seen.ends)))]
+        told += [(left, str(job + 1), (7, 0)) for job, left in enumerate(seen.departures.tolist())]
+        for time, label, at in told:  # above the one, beside the other
+            axis.annotate(
+                label, (time, top + 0.25), at, textcoords="offset points", ha="center", va="center", fontsize=8,
+                color=INK, annotation_clip=False,
+            )  # fmt: skip
     axis.set_yticks(range(len(names)), [_label(name) for name in names[::-1]])
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     axis.set_ylim(-0.6, top + 0.3)
+
+
+def _numbers(arrivals: Sequence[float], lasted: float) -> list[tuple[float, str]]:
+    """Return where to write which jobs arrive; those that come nearly together have one label."""
+    labels: list[tuple[float, int, int]] = []
+    for job, arrival in enumerate(arrivals, start=1):
+        if labels and arrival - labels[-1][0] < _NEAR * lasted:
+            labels[-1] = *labels[-1][:2], job
+        else:
+            labels.append((arrival, job, job))
+    return [(arrival, str(first) if first == last else f"{first}–{last}") for arrival, first, last in labels]
 
 
 def _style(work: int, job: int = 0) -> dict[str, Any]:
@@ -117,7 +132,7 @@ def legend(drawn: "Figure", seen: Collection[int | str], *, jobs: bool = True) -
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    words = {USEFUL: "useful work", LATE: "late: others had sent enough", PURGED: "purged, since the round was over"}
+    words = {USEFUL: "useful work", LATE: "late: others had sent enough", PURGED: "purged before it was done"}
     shown: list[Any] = [Patch(label=word, **_style(work)) for work, word in words.items() if work in seen]
     shown.append(Line2D([], [], color=INK, linewidth=0.9, alpha=0.6, label="a round ends"))
     if jobs:
@@ -137,6 +152,29 @@ def _label(name: str) -> str:
     """Return a name that leaves room for the picture, and is not taken for a formula."""
     shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
     return "".join(letter if letter.isprintable() else "�" for letter in shown).replace("$", r"\$")
+
+
+def delays(ended: Mapping[str, tuple[Sequence[int], Sequence[float]]], mean: float | None) -> "Figure":
+    """Return the delays of jobs, shape (jobs,) each, by outcome over their places in the order of arrival from 1."""
+    from matplotlib.ticker import MaxNLocator
+
+    drawn, (axis,) = figure()
+    for (outcome, (numbers, values)), marker, colour in zip(
+        ended.items(), "ovX", (JOBS[0], LOST, BEHIND), strict=False
+    ):
+        if not numbers:
+            continue
+        axis.plot(numbers, values, marker, markersize=5, color=colour, label=outcome)
+    if mean is not None:
+        axis.axhline(mean, color=INK, linewidth=0.9, alpha=0.6, label="mean of those done")
+    axis.set_ylim(bottom=0)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_xlabel("job, in order of arrival")
+    axis.set_ylabel("delay (s)")
+    seconds = "" if mean is None else f": {mean:.3g} s in the mean"
+    axis.set_title(f"from arrival to delivery{seconds}", loc="left", fontsize=10, fontweight="bold")
+    axis.legend(frameon=False, fontsize=8)
+    return drawn
 
 
 def draw_curves(
