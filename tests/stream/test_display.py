@@ -2,9 +2,9 @@
 
 import logging
 import os
-import pty
 import re
 import select
+import subprocess
 import sys
 import textwrap
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -17,7 +17,7 @@ from rich.console import Console
 
 import echelon as ec
 from echelon.clusters import seat
-from echelon.stream.around import Around
+from echelon.stream.around import Around, taken
 from echelon.stream.display import Display, rendered, wanted
 from tests.stream.jobs import sum_job, sum_result
 
@@ -117,7 +117,9 @@ def test_only_a_terminal_is_replaced_and_it_is_given_back_with_what_was_begun():
         print("an error", file=sys.stderr)
         assert sys.stderr.getvalue() == "an error\n"
         print("no end", end="")
+        assert taken(), "a second display would draw over this one"
         display.end()
+        assert not taken()
         assert sys.stdout is terminal
         print("later", file=kept)
     assert terminal.getvalue() == "no end\nlater\n"
@@ -146,10 +148,12 @@ with ec.Stream(workers=4, patience_s=1e6) as stream:
 def test_on_a_terminal_four_workers_print_whole_lines_around_percent_and_time_left(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM))
-    pid, terminal = pty.fork()
-    if not pid:
-        os.environ |= {"TERM": "xterm", "COLUMNS": "120"}
-        os.execv(sys.executable, [sys.executable, str(script)])
+    terminal, theirs = os.openpty()
+    program = subprocess.Popen(
+        [sys.executable, str(script)], stdin=theirs, stdout=theirs, stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "120"},
+    )  # fmt: skip
+    os.close(theirs)
     text = b""
     try:
         while select.select([terminal], [], [], 60)[0]:
@@ -157,7 +161,7 @@ def test_on_a_terminal_four_workers_print_whole_lines_around_percent_and_time_le
     except OSError:  # the program has ended
         pass
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert program.wait(60) == 0
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode()))
     printed = [line for line in lines if "xxx" in line or "chunk" in line]
     assert all(re.fullmatch(r"\[w[1-4]\] chunk [1-4] line \d x{30}", line) for line in printed)

@@ -47,6 +47,11 @@ def is_terminal(file: TextIO | None) -> bool:
         return False
 
 
+def taken() -> bool:
+    """Return whether a display is on the terminal already: a second one would draw over it."""
+    return any(isinstance(file, _Lines) and not file.ended for file in (sys.stdout, sys.stderr))
+
+
 class _Lines(io.TextIOBase):
     """Keeps what each thread writes until its line is whole, and is in all else the file whose place it takes."""
 
@@ -55,11 +60,11 @@ class _Lines(io.TextIOBase):
         self._file, self._show, self._names = file, show, names
         self._begun: dict[int, tuple[int | None, str]] = {}  # by thread: the worker's place, and its line so far
         self._lock = Lock()
-        self._ended = False
+        self.ended = False
 
     def write(self, text: str) -> int:
         """Show the lines that are whole now."""
-        if self._ended:  # somebody kept it for later
+        if self.ended:  # somebody kept it for later
             return self._file.write(text)
         place = seat.of_thread()
         with self._lock:
@@ -85,7 +90,7 @@ class _Lines(io.TextIOBase):
     def pass_on(self) -> None:
         """Show what is left, and do nothing more."""
         with self._lock:
-            self._ended, begun = True, list(self._begun.values())
+            self.ended, begun = True, list(self._begun.values())
         for place, line in begun:
             self._file.write(self._named(place, line) + "\n")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from echelon.stream import notebook
-from echelon.stream.around import Around, is_terminal
+from echelon.stream.around import Around, is_terminal, taken
 from echelon.stream.driver import Driver
 from echelon.stream.facts import COLUMNS, Facts, Now
 
@@ -21,10 +21,13 @@ def wanted(progress: bool | None) -> bool:
 
 
 def display(progress: bool | None, driver: Driver, names: Sequence[str], *, fixed: bool) -> Facts | None:
-    """Return a display where one is wanted: by default in notebooks, and where standard error is a terminal."""
+    """Return a display where one is wanted: by default in notebooks, and where standard error is a terminal.
+
+    A terminal has one display at a time: a stream that is opened beside one that has it shows nothing.
+    """
     if progress is not False and notebook.there():
         return notebook.NotebookDisplay(driver, names, fixed=fixed)
-    return Display(driver, names, fixed=fixed) if wanted(progress) else None
+    return Display(driver, names, fixed=fixed) if wanted(progress) and not taken() else None
 
 
 class Display(Facts):
