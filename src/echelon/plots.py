@@ -35,6 +35,7 @@ def figure(rows: int = 1, *, width: float = 7.0, height: float = 3.6) -> "tuple[
     axes = drawn.subplots(rows, 1, squeeze=False)[:, 0]
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
+        axis.set_prop_cycle(color=PALETTE)
     return drawn, list(axes)
 
 
