@@ -285,8 +285,9 @@ def live() -> str:
     head = ["ending", "a round (ms)", "predicted (ms)", "off by", "mean residual", "accuracy (%)", "points off exact"]
     return (
         f"Live: {WORKERS} processes, two chunks each and two copies of each chunk; a chunk takes {1e3 * PART_S:g} ms, "
-        f"five times as long in one of ten rounds; nothing is given out twice. {LIVE_ROUNDS} steps, {len(SEEDS)} seeds; predicted by "
-        f"`simulate_rounds`; ± is one standard error. Wanted: {WANTED_POINTS:g} points and {WANTED_OFF:.0%} at most."
+        "five times as long in one of ten rounds; nothing is given out twice. "
+        f"{LIVE_ROUNDS} steps, {len(SEEDS)} seeds; predicted by `simulate_rounds`; ± is one standard error. Wanted: "
+        f"{WANTED_POINTS:g} points and {WANTED_OFF:.0%} at most."
         "\n\n" + markdown_table(head, rows)
     )
 

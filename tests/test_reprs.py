@@ -14,7 +14,7 @@ from echelon.html import MOST, facts, table
 from echelon.plan import Plan, Slot, Task
 from echelon.reprs import LONGEST, short_repr
 from echelon.stream import read_record
-from echelon.stream.recorded import record_timeline
+from echelon.stream.timeline import record_timeline
 from tests.silly import calls
 from tests.stream.jobs import sum_job
 

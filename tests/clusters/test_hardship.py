@@ -39,7 +39,7 @@ def children():
     """Return the processes that this one has started and that are still there."""
     found = []
     for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/children") as file:
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/self/task/{task}/children") as file:  # it has ended
             found += [int(pid) for pid in file.read().split()]
     return {pid for pid in found if alive(pid)}
 

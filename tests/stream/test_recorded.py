@@ -19,7 +19,7 @@ from echelon.simulation import RoundSampler
 from echelon.stream import Record, read_record
 from echelon.stream.observer import Arrival, RoundSeen
 from echelon.stream.record import RecordedRound, Recorder
-from echelon.stream.recorded import busy, iterations, links, record_timeline, span, tasks_seen
+from echelon.stream.recorded import busy, iterations, links, span, tasks_seen
 from echelon.stream.traced import ENOUGH_GAPS, kaplan_meier, quantiles, traced
 from tests.conftest import ROOT
 
@@ -113,7 +113,7 @@ def test_the_page_names_every_field_that_is_written_and_no_other(tmp_path):
         shown = json.loads(example_lines(kind)[0])
         assert list(shown) == list(entry)
         table = PAGE.split(f"\n## `{kind}`\n")[1].split("```json")[0]
-        optional = {"rows", "recovered", "left_out"} if kind == "round" else set()
+        optional = {"rows", "recovered", "left_out", "residual", "without"} if kind == "round" else set()
         assert {"kind", *re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)} - optional == set(entry)
     numbers = re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE)
     assert len(numbers) == len(written["round"]["messages"][0])
@@ -188,27 +188,6 @@ def test_busy_time_and_span():
     assert span(one_round()) == (9.0, 14.0)
     assert span(one_round(departures={})) == (9.0, 13.5)
     assert iterations(one_round(arrivals={0: 9.0, 1: 9.5})) == {0: 1, 1: 0}
-
-
-def test_a_timeline_has_one_stretch_a_round_and_worker():
-    seen = record_timeline(one_round())
-    assert (seen.worker.tolist(), seen.job.tolist(), seen.iteration.tolist()) == ([0, 1], [0, 0], [0, 0])
-    assert seen.start.tolist() == pytest.approx([10.1, 10.2])
-    assert seen.stop.tolist() == pytest.approx([13.0, 13.5])
-    assert (seen.arrivals.tolist(), seen.starts.tolist(), seen.departures.tolist()) == ([9.0], [10.0], [14.0])
-
-
-def test_a_timeline_stops_before_its_rounds_get_too_thin_to_see(tmp_path):
-    record = purged_run(tmp_path / "run.jsonl", [exponential(1.0)] * 2, [[1.0] * 3] * 2, 5, rounds=50)
-    seen = record_timeline(record, most_rounds=15)
-    assert len(set(zip(seen.job, seen.iteration, strict=True))) == 15
-    assert len(seen.arrivals) == 2
-    assert not np.isnan(seen.departures[0])
-    assert np.isnan(seen.departures[1])  # it is not drawn to its end
-    early = record.rounds[0]
-    late = RecordedRound(9, 0, 1e6, 1e6 + 3, [5], early.lanes, early.messages)
-    record.rounds, record.arrivals[9] = [early, late], 1e6
-    assert record_timeline(record).stop.max() < 1e3
 
 
 # laws of task times

@@ -13,10 +13,10 @@ from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
 from echelon.stream import Record, read_record
 from echelon.stream.planning import DEAR
-from echelon.stream.recorded import busy, iterations, record_timeline, span
+from echelon.stream.recorded import busy, iterations, span
+from echelon.stream.timeline import record_timeline
 
 _JOBS_SHOWN = 20
-_HIGHEST = 100.0  # inches of a picture; workers without end would need more than a file can hold
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Record of a run, from Stream(record=…).", show_default=False)]
 
@@ -152,33 +152,18 @@ def _show(said: dict[str, Any]) -> None:
 
 def _draw(record: Record, said: dict[str, Any], folder: Path) -> list[Path]:
     """Draw the pictures and return where they are."""
-    from matplotlib.ticker import MaxNLocator
-
     from echelon import plots
 
     folder.mkdir(parents=True, exist_ok=True)
     seen = record_timeline(record)
-    drawn, axes = plots.figure(width=10.0, height=min(_HIGHEST, max(2.4, 1.2 + 0.3 * len(record.names))))
     shown = len(set(zip(seen.job.tolist(), seen.iteration.tolist(), strict=True)))
-    rounds = "all rounds" if shown == said["rounds"] else f"the first {shown} of {said['rounds']} rounds"
-    plots.draw_timeline(axes[0], seen, record.names, f"which worker was busy when: {rounds}")
+    rounds = f"{shown} rounds" if shown == said["rounds"] else f"the first {shown} of {said['rounds']} rounds"
     paths = [folder / "timeline.png"]
-    plots.save(drawn, paths[0])
+    plots.save(plots.timelines({rounds: seen}, record.names, width=10.0), paths[0])
     ended = [job for job in said["jobs"] if job["delay"] is not None]
+    those = {outcome.value: [job for job in ended if job["outcome"] == outcome.value] for outcome in Outcome}
+    points = {name: ([job["job"] + 1 for job in some], [job["delay"] for job in some]) for name, some in those.items()}
     if ended:
-        drawn, axes = plots.figure()
-        for outcome, marker in zip(Outcome, "ox+", strict=True):
-            those = [job for job in ended if job["outcome"] == outcome.value]
-            if those:
-                numbers, delays = zip(*((job["job"], job["delay"]) for job in those), strict=True)
-                axes[0].plot(numbers, delays, marker, markersize=4, label=outcome.value)
-        if said["delay"]["mean"] is not None:
-            axes[0].axhline(said["delay"]["mean"], color="grey", linewidth=1, label="mean of those done")
-        axes[0].set_ylim(bottom=0)
-        axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes[0].set_xlabel("job, in order of arrival")
-        axes[0].set_ylabel("delay (s)")
-        axes[0].legend(frameon=False, fontsize=8)
         paths.append(folder / "delays.png")
-        plots.save(drawn, paths[1])
+        plots.save(plots.delays(points, said["delay"]["mean"]), paths[1])
     return paths

@@ -20,6 +20,7 @@ from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import Pace
 from echelon.clusters.parent import Parent
 from echelon.clusters.places import Places
+from echelon.clusters.printed import Printed
 from echelon.errors import ClusterError
 
 log = logging.getLogger("echelon.clusters")
@@ -37,6 +38,7 @@ class Crew:
     shared: descriptors of the board and the states. threads: how many a worker's linear algebra may use.
     welcome: called with a worker that was asked for; from then on it can be sent something.
     drain: called with a worker that is gone, to take in what it sent before.
+    printed: reads what workers print.
     """
 
     def __init__(
@@ -48,12 +50,13 @@ class Crew:
         epoll: select.epoll,
         welcome: Callable[[Mailbox], None],
         drain: Callable[[Mailbox, list[Report]], None],
+        printed: Printed,
     ) -> None:
         self.numbers: dict[int, Mailbox] = {}
         self.sockets: dict[int, Mailbox] = {}  # by descriptor, of those that are not gone
         self.parent: Parent | None = None
         self._paces, self._threads, self._shared, self._board, self._epoll = paces, threads, shared, board, epoll
-        self._welcome, self._drain = welcome, drain
+        self._welcome, self._drain, self._printed = welcome, drain, printed
         self._processes: dict[int, Mailbox] = {}  # by descriptor of the process
         self._short: set[Mailbox] = set()  # to be flushed again soon
         self._ending: dict[int, float] = {}  # workers that are gone, and until when the parent's word is awaited
@@ -90,14 +93,17 @@ class Crew:
             arena_fd = memory.create("echelon-results", memory.RESERVED)
             passed.callback(os.close, arena_fd)
             arena = memory.Arena(arena_fd)
-            order = pickle.dumps((place, self._paces[place]))
+            order = pickle.dumps((place, self._paces[place], self._printed.passed))
             order_fd = memory.create("echelon-order", len(order))
             passed.callback(os.close, order_fd)
             os.pwrite(order_fd, order, 0)
+            pipes = self._printed.pipes(place)
+            for pipe in pipes:
+                passed.callback(os.close, pipe)
             ours.setblocking(False)
             self._epoll.register(ours, select.EPOLLIN)
             number = self._places.next_number()
-            self.parent.fork(number, [theirs.fileno(), arena_fd, order_fd])
+            self.parent.fork(number, [theirs.fileno(), arena_fd, order_fd, *pipes])
             undo.pop_all()
         handle = Mailbox(number, place, ours, arena, self._epoll, self._short)
         self._parents[number] = self.parent

@@ -17,11 +17,13 @@ import traceback
 
 from echelon.clusters.frames import REFUSED, pack_ended, pack_short, unpack_short
 from echelon.clusters.memory import fill_standard
+from echelon.clusters.outlet import NAMES
 from echelon.clusters.worker import serve
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 0.5  # time for workers to end by themselves
-_PASSED = 3  # descriptors that come with an order
+_PASSED = 5  # descriptors that come with an order, at most: three, and up to two for what the worker prints
+_LINES = 1  # _IOLBF of C
 
 
 def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid: int) -> None:
@@ -54,10 +56,10 @@ def main(control_fd: int, board_fd: int, state_fd: int, places: int, master_pid:
                 break
             if not order:
                 break
-            number = unpack_short(order)[0]
+            number, sent = unpack_short(order)
             try:
                 own = control_fd, woken, wake
-                children[_fork(descriptors, (board_fd, state_fd, places), own)] = number
+                children[_fork(descriptors, sent, (board_fd, state_fd, places), own)] = number
             except OSError as error:
                 _tell(control, pack_short(REFUSED, error.errno or 0, number))
         elif ready - {woken}:
@@ -70,11 +72,11 @@ def _tell(control: socket.socket, frame: bytes) -> None:
         control.send(frame, socket.MSG_DONTWAIT)
 
 
-def _fork(descriptors: list[int], shared: tuple[int, int, int], own: tuple[int, ...]) -> int:
-    """Fork a worker, which gets the descriptors and has no use for our own; return its process."""
+def _fork(descriptors: list[int], sent: int, shared: tuple[int, int, int], own: tuple[int, ...]) -> int:
+    """Fork a worker, which gets the descriptors that were sent and has no use for our own; return its process."""
     parent = os.getpid()
     try:
-        if len(descriptors) < _PASSED:
+        if len(descriptors) < sent:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         child = os.fork()
     except OSError:
@@ -95,9 +97,11 @@ def _fork(descriptors: list[int], shared: tuple[int, int, int], own: tuple[int, 
                 os.close(descriptor)
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, False)
-            link, arena, order = descriptors
-            place, pace = pickle.loads(os.pread(order, os.fstat(order).st_size, 0))  # from the master only
+            link, arena, order, *pipes = descriptors
+            place, pace, passed = pickle.loads(os.pread(order, os.fstat(order).st_size, 0))  # from the master only
             os.close(order)
+            for pipe, standard in zip(pipes, passed, strict=True):
+                _print_to(pipe, standard)
             serve(place, pace, link, arena, *shared)
             status = 0
     except BaseException:
@@ -107,6 +111,16 @@ def _fork(descriptors: list[int], shared: tuple[int, int, int], own: tuple[int, 
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
+
+
+def _print_to(pipe: int, standard: tuple[int, ...]) -> None:
+    """Put a pipe in place of standard descriptors; each line goes there at once, also that of a library in C."""
+    libc = ctypes.CDLL(None)
+    for descriptor in standard:
+        os.dup2(pipe, descriptor)
+        getattr(sys, NAMES[descriptor]).reconfigure(line_buffering=True)
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, NAMES[descriptor]), None, _LINES, 0)
+    os.close(pipe)
 
 
 def _reap(children: dict[int, int]) -> list[tuple[int, int, int]]:

@@ -55,7 +55,7 @@ class Parent:
     def fork(self, number: int, descriptors: Sequence[int]) -> None:
         """Ask for a worker; an `OSError` where that is not possible now."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is gone, which its end will tell
-            socket.send_fds(self.control, [frames.pack_short(frames.FORK, number)], descriptors)
+            socket.send_fds(self.control, [frames.pack_short(frames.FORK, number, len(descriptors))], descriptors)
 
     def hear(self) -> bytes | None:
         """Return its next frame; an empty one if it is gone, None if there is no other."""

@@ -2,7 +2,8 @@
 
 A small clean process forks the workers (`nursery`). Each has a socket pair with the master for typed frames (`frames`),
 a memory for results over 32 kB, and shares with all others the board that ends rounds and the memory of states
-(`memory`). A worker that dies is replaced, at the same place and under a new number (`crew`).
+(`memory`). A worker that dies is replaced, at the same place and under a new number (`crew`). What workers print comes
+out in whole lines with their names (`printed`).
 """
 
 import contextlib
@@ -20,13 +21,14 @@ import numpy as np
 from echelon import checks, trees
 from echelon.arrays import NumberArray
 from echelon.cause import caught
-from echelon.clusters import frames, memory, parallel, shipping
+from echelon.clusters import frames, memory, parallel, seat, shipping
 from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Message, RealTime, Report, Total, Trouble, Vanished
 from echelon.clusters.crew import Crew
 from echelon.clusters.cuda import NotShared
 from echelon.clusters.mailbox import Mailbox
 from echelon.clusters.pace import paces
+from echelon.clusters.printed import Printed
 from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Profile
@@ -71,6 +73,7 @@ class ProcessCluster(RealTime, Adding):
         super().__init__()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
+        self._names = seat.names(self.workers, emulate)
         self._threads = checks.whole("threads", threads, least=1, most=4096)
         self._works: dict[int, tuple[shipping.Packed, bytes]] = {}  # and the frame that announces it
         self._state: tuple[int, int, bytes, list[tuple[int, int]]] = (0, 0, b"", [])
@@ -109,9 +112,12 @@ class ProcessCluster(RealTime, Adding):
         later(os.close, self._woken)
         later(os.close, self._wake)
         self._epoll.register(self._woken, select.EPOLLIN)
+        printed = Printed(self._names)
+        later(printed.close)
         self._crew = Crew(
-            self._paces, self._threads, (board_fd, state_fd), self._board, self._epoll, self._welcome, self._drain
-        )
+            self._paces, self._threads, (board_fd, state_fd), self._board, self._epoll, self._welcome, self._drain,
+            printed,
+        )  # fmt: skip
         later(self._crew.close)
         later(self._board.end, _ALL)
         self._crew.start()

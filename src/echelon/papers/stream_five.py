@@ -25,13 +25,14 @@ from echelon.search.splits import split_rows
 from echelon.seeds import generators
 from echelon.simulation import Interval, SimulatedJobs, simulate_jobs, simulate_law
 from echelon.stream import Stream, read_record
-from echelon.stream.recorded import Timeline, record_timeline
+from echelon.stream.timeline import LATE, PURGED, USEFUL, Timeline, record_timeline
 from echelon.theory import metric, paper_bound, queued_bound
 
 DRAWS = 20
 SEEDS = 100
 JOBS = 1000
 DRAWN_JOBS = 3  # in Fig. 3
+WORK = {USEFUL: "useful", LATE: "late", PURGED: "purged"}
 OMEGAS = np.array([1.0, 1.01, 1.02, 1.03, 1.04, 1.06, 1.08, 1.1, 1.15, 1.2, 1.3, 1.5])
 
 
@@ -113,16 +114,14 @@ def _first_jobs(profile: Profile, counts: IntArray, seed: int) -> Timeline:
 def figure3(folder: Path, seed: int) -> list[Claim]:
     """Draw who is busy when, for the first three jobs, under both splits."""
     profile = weak_five()
-    drawn, axes = plots.figure(2)
+    panels: dict[str, Timeline] = {}
     rows: list[list[object]] = []
-    for axis, rule in zip(axes, ("uniform", "theorem2"), strict=True):
-        seen = _first_jobs(profile, split_rows(profile, rule).counts, seed)
-        plots.draw_timeline(axis, seen, profile.names, f"Fig. 3: {rule}")
-        columns = zip(seen.worker, seen.job, seen.iteration, seen.start, seen.stop, strict=True)
-        rows += [[rule, profile.names[p], j, i, start, stop] for p, j, i, start, stop in columns]
-    plots.share_time(axes)
-    plots.save(drawn, folder / "figure3.png")
-    write_csv(folder / "figure3.csv", ["split", "worker", "job", "iteration", "start", "stop"], rows)
+    for rule in ("uniform", "theorem2"):
+        seen = panels[f"Fig. 3, {rule}"] = _first_jobs(profile, split_rows(profile, rule).counts, seed)
+        columns = zip(seen.worker, seen.job, seen.iteration, seen.work, seen.start, seen.stop, strict=True)
+        rows += [[rule, profile.names[p], j, i, WORK[work], start, stop] for p, j, i, work, start, stop in columns]
+    plots.save(plots.timelines(panels, profile.names), folder / "figure3.png")
+    write_csv(folder / "figure3.csv", ["split", "worker", "job", "iteration", "work", "start", "stop"], rows)
 
     def service(some: Profile, rule: str) -> float:
         return predict_jobs(any_k(split_rows(some, rule).counts, some.workload.critical), some).service_mean

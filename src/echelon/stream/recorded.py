@@ -4,14 +4,12 @@ Pure functions on a `Record`: no file, no clock.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
-from echelon import checks
-from echelon.arrays import FloatArray, IntArray
-from echelon.reprs import short_repr
+from echelon.arrays import FloatArray
 from echelon.stream.record import Record, RecordedRound
 
 
@@ -23,6 +21,7 @@ class TaskSeen:
     seconds: how long the task took; where it was not `finished`, since the end of the round or of the worker cut it
         short, how long it is known to have taken at least.
     cost: parts; None where it is not known.
+    needed: whether it was finished when its row was not there yet, and its slot had not enough.
     """
 
     place: int
@@ -32,6 +31,7 @@ class TaskSeen:
     seconds: float
     cost: float | None
     finished: bool
+    needed: bool = False
 
 
 def iterations(record: Record) -> dict[int, int]:
@@ -95,6 +95,7 @@ def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float
     sent: dict[int, set[tuple[int, int]]] = {place: set() for place in own}  # a message may come twice
     last: dict[int, float] = {}
     given_again: set[int] = set()  # places whose lane was, in part, computed by others too
+    there: set[tuple[int, int]] = set()  # rows
     for place, slot, row, arrival, seconds, cost in seen.messages:
         stop = seen.start + arrival
         mine = (slot, row) in own.get(place, ()) and stop <= lost.get(place, np.inf)
@@ -104,17 +105,19 @@ def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float
         elif not mine:
             given_again |= {holder for holder, rows in own.items() if (slot, row) in rows}
         # a row that is given out again may cost its new worker more than the plan says
-        yield TaskSeen(
-            place, number, max(seen.start, stop - seconds), stop, seconds, cost if mine else None, finished=True
-        )
+        enough = seen.recovered[slot] if seen.recovered else np.inf
+        needed = (slot, row) not in there and arrival <= enough
+        there.add((slot, row))
+        begun = max(seen.start, stop - seconds)
+        yield TaskSeen(place, number, begun, stop, seconds, cost if mine else None, finished=True, needed=needed)
     late = [lateness - link[place] for place, lateness in _lateness(seen).items()]
-    begun = seen.start + max(0.0, median(late) if late else 0.0)
+    really = seen.start + max(0.0, median(late) if late else 0.0)
     # the master decodes after the last message, and does not see what is finished meanwhile
     deaf = seen.start + max((message[3] for message in seen.messages), default=0.0)
     for place, costs in seen.lanes.items():
         if len(sent[place]) == len(costs):
             continue
-        start = last.get(place, begun + link[place])
+        start = last.get(place, really + link[place])
         stop = min(_working_until(seen, place), lost.get(place, np.inf))
         if stop > start:
             next_cost = None if place in given_again else costs[len(sent[place])]
@@ -127,52 +130,3 @@ def busy(record: Record) -> FloatArray:
     for task in tasks_seen(record):
         total[task.place] += task.seconds if task.finished else task.stop - task.start
     return total
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Which worker is busy when, stretch by stretch, for a picture like Fig. 3 of the stream paper.
-
-    worker, job, iteration: the worker of a stretch and what it computes, shape (stretches,).
-    start, stop: when it computes; between them the worker is active, elsewhere idle, shape (stretches,).
-    arrivals, starts, departures: of each job, shape (jobs,).
-    """
-
-    worker: IntArray
-    job: IntArray
-    iteration: IntArray
-    start: FloatArray
-    stop: FloatArray
-    arrivals: FloatArray
-    starts: FloatArray
-    departures: FloatArray
-
-    __repr__ = short_repr
-
-
-def record_timeline(record: Record, *, most_rounds: int = 40) -> Timeline:
-    """Return which worker was busy when in the first rounds: one stretch per round and worker.
-
-    At most `most_rounds` rounds, and none so late that the others would be too thin to see.
-    """
-    checks.whole("most_rounds", most_rounds, least=1)
-    usual = median(seen.end - seen.start for seen in record.rounds)
-    horizon = record.rounds[0].start + 2 * most_rounds * usual
-    shown = [seen for seen in record.rounds[:most_rounds] if seen.start <= horizon]
-    jobs = list(dict.fromkeys(seen.job for seen in shown))
-    stretches: dict[tuple[int, int], tuple[float, float]] = {}
-    for task in tasks_seen(replace(record, rounds=shown)):
-        start, stop = stretches.get((task.round, task.place), (task.start, task.stop))
-        stretches[task.round, task.place] = min(start, task.start), max(stop, task.stop)
-    taken, drawn = iterations(record), iterations(replace(record, rounds=shown))
-    left = [record.departures.get(job, np.nan) if drawn[job] == taken[job] else np.nan for job in jobs]
-    return Timeline(
-        worker=np.array([place for _, place in stretches]),
-        job=np.array([jobs.index(shown[number].job) for number, _ in stretches]),
-        iteration=np.array([shown[number].iteration for number, _ in stretches]),
-        start=np.array([start for start, _ in stretches.values()]),
-        stop=np.array([stop for _, stop in stretches.values()]),
-        arrivals=np.array([record.arrivals.get(job, np.nan) for job in jobs]),
-        starts=np.array([next(seen.start for seen in shown if seen.job == job) for job in jobs]),
-        departures=np.array(left),
-    )

@@ -13,7 +13,7 @@ from typing import Any
 
 from echelon import checks
 from echelon.closing import Closing
-from echelon.clusters import Cluster
+from echelon.clusters import Cluster, seat
 from echelon.codes import NO_ERROR, ErrorEstimate
 from echelon.errors import ArgumentError, ClusterError, JournalError
 from echelon.jobs import IterativeJob
@@ -26,7 +26,7 @@ from echelon.splits import SPLITS
 from echelon.stream.coding import Coding
 from echelon.stream.defaults import Defaults
 from echelon.stream.deliverer import Deliverer
-from echelon.stream.display import Display, wanted
+from echelon.stream.display import display
 from echelon.stream.driver import Decide, Driver
 from echelon.stream.handle import Delivery, Handle
 from echelon.stream.journal import Entry, Journal
@@ -85,7 +85,7 @@ class Stream(Closing):
     metrics: a file for counts of what happens, in the text form of OpenMetrics, which Prometheus reads: written whole,
         every five seconds and at the end (docs/guide/metrics.md).
     observers: objects told of all that happens; see `Observer`.
-    progress: whether to show what goes on; by default on a terminal only.
+    progress: whether to show what goes on; by default on a terminal and in a notebook only.
 
     >>> import numpy as np
     >>> from echelon.jobs import SumJob
@@ -172,8 +172,10 @@ class Stream(Closing):
         self._turning = Turning(self._driver, self._cluster, self._out.break_down)
         self.pass_time = self._out.pass_time = self._turning.pass_time
         try:
-            if wanted(progress):
-                self._told.add(Display(self._driver, self._out.outstanding))
+            names = seat.names(places, profile if emulate is None else emulate)
+            shown = display(progress, self._driver, names, fixed=self._cluster.fixed)
+            if shown is not None:
+                self._told.add(shown)
             self._await_workers()
             self.resumed = self._resume()
         except BaseException:
