@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
@@ -138,6 +138,8 @@ def _kinds(annotation: Any) -> Iterator[Any]:
     if get_origin(annotation) in (Union, UnionType):
         for member in get_args(annotation):
             yield from _kinds(member)
+    elif get_origin(annotation) is Literal:
+        yield from {type(word) for word in get_args(annotation)}
     elif annotation in (Any, Parameter.empty) or isinstance(annotation, str):
         yield Any
     else:

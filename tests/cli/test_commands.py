@@ -259,3 +259,31 @@ def test_help_and_version(run):
         assert command in out
         assert run(command, "--help")[0] == 0
     assert run("--version")[1].startswith("echelon 0.")
+
+
+def test_rounds_may_end_by_policies_and_their_residual_is_told(run):
+    few = ("simulate", EXAMPLE, "--code", "uncoded", "--seeds", 2, "--jobs", 20)
+    exact = json.loads(run(*few, "--json")[1])
+    ended = json.loads(run(*few, "--ending", "quorum:share=0.8", "--json")[1])
+    both = json.loads(run(*few, "--ending", "quorum:share=0.8", "--ending", "deadline:seconds=5", "--json")[1])
+    assert (exact["residual"], both["residual"]) == (0.0, 0.0)  # all is there after five seconds
+    assert 0.2 < ended["residual"] <= 0.2**0.5 + 1e-9
+    assert ended["iteration_mean"] < exact["iteration_mean"] == both["iteration_mean"]
+    assert "Residual of a round, mean: 0." in run(*few, "--ending", "residual:most=0.4")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--ending", "deadline:seconds=-1"), "seconds: -1 is not allowed"),
+        (("--ending", "quorum:share=1.5"), "share: 1.5 is not allowed"),
+        (("--ending", "deadline:seconds=auto"), "are learnt from rounds while a stream runs"),
+        (("--ending", "deadline"), "ending: deadline needs seconds"),
+        (("--ending", "due", "--ending", "exact"), "ending: 'exact' is not allowed together with another"),
+    ],
+)
+def test_endings_that_can_t_be_meant_are_one_clear_line(run, options, said):
+    code, out, err = run("simulate", EXAMPLE, "--code", "uncoded", "--seeds", 2, "--jobs", 20, *options)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1

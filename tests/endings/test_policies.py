@@ -10,7 +10,7 @@ from echelon.codes import balanced, cyclic, fractional_repetition, graph, mds, u
 from echelon.endings import ENDINGS, TIES, Curves, Deadline, Exact, Policy, Quorum, Residual, Sums
 from echelon.errors import ArgumentError
 from echelon.master.actions import Approximate, Assign, Purge, Recover, SetTimer, Starve, Update
-from echelon.master.events import Alarm, Joined, Lost, Planned, Received, Recovered, Submitted
+from echelon.master.events import Alarm, Joined, Lost, Planned, Received, Recovered, Rejected, Submitted
 from echelon.master.machine import Master
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import any_k, coded_rows
@@ -133,6 +133,17 @@ def test_with_nobody_left_the_next_to_join_ends_the_round():
     assert {task.row for action in actions if isinstance(action, Assign) for task in action.tasks} == {0, 1, 2, 3}
     assert watcher.handle(Received(21.0, 9, 1, 0, 0)) == timer(21.0)
     assert watcher.handle(Alarm(21.0, 1, 0)) == ended(0)
+
+
+def test_rows_that_do_not_count_after_all_no_longer_end_a_round():
+    """Half is there at 12, and the round would end with the grace; then one of both rows can't be read any more."""
+    watcher = started(FOUR, Quorum(0.5, grace=2.0))
+    row(watcher, 11.0, 0)
+    assert row(watcher, 12.0, 1) == timer(10.0 + 4.0 * (1 + TIES))
+    again = watcher.handle(Rejected(13.0, 1, 0, ((1, 1),)))
+    assert again[-1] == SetTimer(113.0, 1, 0)
+    assert watcher.handle(Alarm(14.1, 1, 0)) == timer(114.1)  # something came since
+    assert row(watcher, 15.0, 2) == timer(10.0 + 7.0 * (1 + TIES))
 
 
 def test_exact_is_what_a_plan_without_an_ending_does():

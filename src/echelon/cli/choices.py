@@ -1,5 +1,6 @@
 """What options of the form NAME:KEY=VALUE,… stand for: entries of the registries, completed by a profile."""
 
+from collections.abc import Sequence
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
@@ -9,6 +10,7 @@ from echelon.arrays import IntArray
 from echelon.clusters import CLUSTERS, Cluster
 from echelon.codes import Code, named_code
 from echelon.delays import DELAYS
+from echelon.endings import ENDINGS, Ending, Policy
 from echelon.errors import ArgumentError
 from echelon.files import read_profile
 from echelon.plan import Plan
@@ -77,6 +79,27 @@ def chosen_plan(
             "profile"
         )
     return plan
+
+
+def ended(plan: Plan, texts: Sequence[str]) -> Plan:
+    """Return a plan with the ending that these texts name; several policies must all hold.
+
+    >>> from echelon.codes import uncoded
+    >>> from echelon.schemes import coded_rows
+    >>> ended(coded_rows(uncoded(parts=4), [2, 2]), ["deadline:seconds=2", "quorum:share=0.9"]).ending
+    Deadline(seconds=2) & Quorum(share=0.9, least=0, grace=0.0, stretch=0.0)
+    """
+    found: Ending | None = None
+    for text in texts:
+        spec = Spec.read("ending", text, ENDINGS)
+        made = spec.call(ENDINGS[spec.name])
+        if found is None:
+            found = made
+        elif isinstance(found, Policy) and isinstance(made, Policy):
+            found = found & made
+        else:
+            raise ArgumentError(f"ending: {text!r} is not allowed together with another; only policies are")
+    return plan if found is None else plan.ended(found)
 
 
 def _code(profile: Profile, text: str, tasks: int | None, seed: int) -> Code:

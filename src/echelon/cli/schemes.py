@@ -16,7 +16,7 @@ REGISTRIES = [  # title, module, registry
     ("Schemes: --scheme NAME:KEY=VALUE,… of plan and simulate", "echelon.schemes", "SCHEMES"),
     ("Schemes for chains of products: --scheme of simulate; MatmulStream", "echelon.schemes", "CHAINS"),
     ("Schemes for chains of gradients: --scheme of simulate; TurnJob", "echelon.schemes", "GRADIENT_CHAINS"),
-    ("Endings of rounds, in plans; due and fastest by waiting=NAME of a chain", "echelon.endings", "ENDINGS"),
+    ("Endings: --ending NAME:KEY=VALUE,… of simulate; waiting=NAME of a chain", "echelon.endings", "ENDINGS"),
     ("Codes: --code NAME:KEY=VALUE,… of plan, simulate and run", "echelon.codes", "CODES"),
     ("Laws of task times: --law NAME:KEY=VALUE,… of plan, simulate, tune and run", "echelon.delays", "DELAYS"),
     ("Clusters: --cluster NAME:KEY=VALUE,… of run and profile", "echelon.clusters", "CLUSTERS"),

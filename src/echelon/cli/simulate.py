@@ -5,21 +5,34 @@ from typing import Annotated, Any
 import typer
 
 from echelon.cli.chains import chain_report, is_chain, show_chain
-from echelon.cli.choices import chosen_plan, profile_with
+from echelon.cli.choices import chosen_plan, ended, profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
 from echelon.cli.scheme_report import unit_of_work
+from echelon.delays import task_laws
 from echelon.errors import ArgumentError
+from echelon.plan import Plan
 from echelon.ports import stay_bytes
 from echelon.prediction import plan_law
-from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs
+from echelon.profile import Profile
+from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs, simulate_rounds
 from echelon.simulation import simulate_law as run_law
+
+_ROUNDS = 1000  # that the residual is the mean of
 
 
 def simulate(
     file: File,
     scheme: Scheme = None,
     code: OwnCode = None,
+    ending: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="When rounds end that may do without some rows, NAME:KEY=VALUE,… of `echelon schemes`; may be "
+            "repeated: all must hold.",
+            show_default=False,
+        ),
+    ] = None,
     split: Rule = "theorem2",
     tasks: Tasks = None,
     jobs: Annotated[int, typer.Option(help="Jobs counted per seed; products or gradients of a chain.")] = 1000,
@@ -56,7 +69,13 @@ def simulate(
     """
     profile = profile_with(file, law)
     if is_chain(scheme):
-        given: dict[str, Any] = {"--code": code, "--tasks": tasks, "--warmup": warmup, "--no-purge": no_purge}
+        given: dict[str, Any] = {
+            "--code": code,
+            "--ending": ending,
+            "--tasks": tasks,
+            "--warmup": warmup,
+            "--no-purge": no_purge,
+        }
         given |= {"--overlap": overlap, "--quick": quick}
         given |= {"--bytes-per-message": bytes_per_message, "--bytes-of-state": bytes_of_state}
         _refuse(given, "a chain of products or gradients")
@@ -66,6 +85,7 @@ def simulate(
         print_json(said) if json else show_chain(said)
         return
     plan = chosen_plan(profile, scheme=scheme, code=code, rule=split, tasks=tasks, purge=not no_purge, seed=seed)
+    plan = ended(plan, ending or ())
     if quick and overlap:
         raise ArgumentError(
             "--overlap, --quick: not allowed together; which workers are idle is not known for whole iterations"
@@ -86,7 +106,8 @@ def simulate(
         stable = seen.service.mean < profile.workload.arrivals.mean
         details = {
             "scheme": scheme, "code": code, "rule": split, "workers": profile.names, "split": plan.counts,
-            "stable": stable, "plane": "responders" if bytes_per_message >= stay_bytes(profile.costs) else "master",
+            "stable": stable, "residual": _residual(plan, profile),
+            "plane": "responders" if bytes_per_message >= stay_bytes(profile.costs) else "master",
         }  # fmt: skip
         print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
         return
@@ -94,6 +115,8 @@ def simulate(
     if bytes_per_message:
         stays = bytes_per_message >= stay_bytes(profile.costs)
         out.print("The responders add." if stays else "The master adds.")
+    if plan.ending is not None and plan.ending.approximate:
+        out.print(f"Residual of a round, mean: {show(_residual(plan, profile), 3)} (ending: {plan.ending}).")
     if scheme is not None or code is not None:
         out.print(unit_of_work(profile))
     if seen.service.mean >= profile.workload.arrivals.mean:
@@ -101,6 +124,14 @@ def simulate(
             f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "
             f"{show(profile.workload.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
         )
+
+
+def _residual(plan: Plan, profile: Profile) -> float:
+    """Return how far sums are from exact ones, in the mean of some rounds."""
+    if plan.ending is None or not plan.ending.approximate:
+        return 0.0
+    seen = simulate_rounds(plan, task_laws(profile), rounds=_ROUNDS, links=profile.speeds.link)
+    return float(seen.residuals.mean())
 
 
 def _refuse(given: dict[str, Any], beside: str) -> None:

@@ -75,6 +75,11 @@ class Ending(ABC):
         """Slots that must be recovered."""
         return ()
 
+    @property
+    def learns(self) -> bool:
+        """Whether some time of it is "auto", which a stream learns from its rounds."""
+        return False
+
     @abstractmethod
     def check(self, *, slots: int, lanes: int, sums: bool) -> None:
         """Refuse a plan with this many slots and lanes, whose slots all give `sums` or not, where it can't end so."""

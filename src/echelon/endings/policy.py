@@ -36,11 +36,6 @@ class Policy(Ending):
 
     approximate: ClassVar[bool] = True
 
-    @property
-    def learns(self) -> bool:
-        """Whether some time of it is "auto": such rounds are exact until it is learnt."""
-        return False
-
     def learnt(self, rounds: Curves) -> "Policy":
         """Return the policy with each time that is "auto" as these rounds suggest."""
         return self

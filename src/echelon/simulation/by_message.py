@@ -23,6 +23,8 @@ class ByMessage(Slots):
     @staticmethod
     def can(plan: Plan, laws: Sequence[Delay], rules: Rules) -> Can:
         """Return whether a plan can be evaluated this way."""
+        if plan.ending is not None and plan.ending.learns:
+            return Can(f'times of {plan.ending} that are "auto" are learnt from rounds while a stream runs')
         if not rules.purge:
             return Can("an ending decides what is left undone, so there is nothing left to wait for")
         if rules.lend or rules.overlap:
