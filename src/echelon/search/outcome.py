@@ -55,7 +55,9 @@ class Outcome:
 
 
 def sampled(times: FloatArray) -> Moments:
-    """Return the moments of rehearsed iterations, shape (histories, rounds)."""
+    """Return the moments of rehearsed iterations, shape (histories, rounds); one history is all that there is."""
+    if len(times) == 1:
+        return Moments(float(times.mean()), float(np.square(times).mean()), 0.0, bounds=np.zeros(2))
     units = np.stack([times.mean(axis=1), np.square(times).mean(axis=1)])
     mean, second = units.mean(axis=1).tolist()
     # histories are independent of one another, rounds of one need not be
