@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 from echelon.arrays import FloatArray
 from echelon.job_delay import Moments
 from echelon.plan import Plan
-from echelon.schemes import Sequential
+from echelon.schemes import GradientChain, Sequential
 from echelon.search.strategy import Strategy
 from echelon.simulation import CONFIDENCE
 
@@ -48,9 +48,9 @@ class Outcome:
         """Where the mean iteration is, at 99 %."""
         return self.iteration - self.error, self.iteration + self.error
 
-    def plan(self) -> Plan | Sequential:
-        """Return the plan of a `SumJob` or `LinearJob`; of products, the scheme of a `MatmulStream`."""
-        made: Plan | Sequential = self.strategy.plan()
+    def plan(self) -> Plan | Sequential | GradientChain:
+        """Return the plan of a `SumJob` or `LinearJob`; the scheme of a `MatmulStream`, or of a `TurnJob`."""
+        made: Plan | Sequential | GradientChain = self.strategy.plan()
         return made
 
 
