@@ -231,7 +231,10 @@ def _merged(ranked: list[Outcome], more: list[Outcome]) -> list[Outcome]:
     first = min([best, *more], key=lambda one: one.delay)
     if first.delay > (1 - MATTERS) * best.delay:
         first = best
-    others = sorted([*more, *rest, best], key=lambda one: (one.delay, one.iteration))
+    # of those as good as one another the best was chosen for being simple
+    others = sorted(
+        [*more, *rest, best], key=lambda one: (one.delay * (1 - MATTERS if one is best else 1), one.iteration)
+    )  # fmt: skip
     return [first, *(one for one in others if one is not first)]
 
 
