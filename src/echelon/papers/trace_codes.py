@@ -69,7 +69,7 @@ class Recording:
 
     >>> table = RecordedTimes({0.0: [[1.0, 2.0, 3.0, 9.0]], 0.5: [[2.0, 3.0, 4.0, 10.0]]})
     >>> recording = Recording(table)
-    >>> recording.slope, recording.best_cyclic().s, recording.seconds(recording.repetition(2))
+    >>> round(recording.slope, 9), recording.best_cyclic().s, recording.seconds(recording.repetition(2))
     (2.0, 3, 3.0)
     """
 

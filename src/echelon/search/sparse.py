@@ -17,7 +17,7 @@ from echelon.seeds import place_generator
 
 COPIES = (2, 3, 4, 6, 8, 12, 16)
 FEWER = (2, 4)  # workers for each chunk of a balanced placement
-MOST_SPANNED = 24  # rows of a balanced placement, unless rounds come again: what any set of them spans is known then
+MOST_SPANNED = 16  # rows of a balanced placement, unless rounds come again: what any set of them spans is known then
 
 
 def sparse(profile: Profile, laws: Sequence[Delay]) -> Iterator[Strategy]:
@@ -34,7 +34,7 @@ def sparse(profile: Profile, laws: Sequence[Delay]) -> Iterator[Strategy]:
         return
     for fewer in FEWER:
         chunks = workers // fewer
-        for copies in (some for some in COPIES if fewer <= some < workers and 2 <= chunks <= parts):
+        for copies in (some for some in COPIES if fewer < some < workers and 2 <= chunks <= parts):
             if chunks * copies >= workers:
                 made = partial(balanced, rows=workers, parts=chunks, load=copies)
                 yield _placed(f"balanced, {copies} copies of {chunks} chunks", made, workers, parts, "balanced")
