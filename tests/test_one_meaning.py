@@ -9,7 +9,7 @@ from echelon.endings import Due
 from echelon.plan import Plan, Slot, Task
 from echelon.schemes import Window, diagonal_interleaved, improved_diagonal_interleaved
 from echelon.search import STRATEGIES
-from echelon.search.designs import designs
+from echelon.search.sparse import sparse
 from echelon.search.strategies import BASELINE, for_linear
 from echelon.stragglers import Arbitrary
 from tests.search.clusters import cluster, named
@@ -53,7 +53,7 @@ def test_a_task_of_several_parts_takes_the_sum_of_their_times_everywhere():
     """Fractional repetition in groups of 3, six exponential workers, 48 parts; at 99.9 % for what is sampled."""
     name = "fractional repetition, groups of 3"
     profile = cluster([0.1] * 6, std=1.0, critical=48)
-    plan = next(strategy.plan() for strategy in designs(profile) if strategy.name == name)
+    plan = next(strategy.plan() for strategy in sparse(profile, []) if strategy.name == name)
     law = Exponential(rate=10.0)
     exact = ec.predict_rounds(plan, law)
     assert exact.method == "exact"

@@ -30,6 +30,7 @@ class Rules:
     overlap: whether workers without a task begin the next job.
     port: whether messages wait for one another at the master's port.
     stay: whether rows stay with their workers, and are added up there when the round has enough.
+    calls: whether work that is handed out later has the times of a lane that begins (`Delay.per_call`).
     """
 
     purge: bool = True
@@ -37,6 +38,7 @@ class Rules:
     overlap: bool = False
     port: bool = False
     stay: bool = False
+    calls: bool = False
 
 
 PLAIN = Rules()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from errno import ENOENT
 from os import PathLike, strerror
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 
@@ -52,6 +52,8 @@ def read_times(path: str | PathLike[str], family: str | None = None) -> Recorded
         checks.instance("family", family, str)
     try:
         if Path(path).suffix.lower() == ".npz":
+            if Path(path).exists() and not is_zipfile(path):
+                raise ArgumentError("not an NPZ file")
             with np.load(path, allow_pickle=False) as arrays:
                 return RecordedTimes(_of_family({key: arrays[key] for key in arrays.files}, family))
         if family is not None:
@@ -74,7 +76,10 @@ def _of_family(arrays: dict[str, FloatArray], family: str | None) -> dict[float,
         raise ArgumentError(
             f"family: {family!r} is not allowed; must be one of {', '.join(families)} (keys family@load)"
         )
-    return {float(load): arrays[key] for key, (name, _, load) in pairs.items() if name == family}
+    try:
+        return {float(load): arrays[key] for key, (name, _, load) in pairs.items() if name == family}
+    except ValueError as error:
+        raise ArgumentError(f"keys: must be family@load; {error}") from None
 
 
 def _table(lines: list[list[str]]) -> RecordedTimes:

@@ -231,7 +231,10 @@ def test_tune_names_the_best_code_and_algorithm_1(run):
         ),
         (["tune", EXAMPLE, "--redundancy", 0.5], "redundancy: 0.5 is not allowed"),
         (["tune", EXAMPLE, "--cost", "free"], "cost: 'free' is not allowed; must be one of fixed, gradient"),
-        (["reproduce", "novel"], "paper: 'novel' is not allowed; must be one of block, mmc, sequential, stream"),
+        (
+            ["reproduce", "novel"],
+            "paper: 'novel' is not allowed; must be one of block, mmc, sequential, stream, traces",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(run, arguments, said):

@@ -15,6 +15,7 @@ from echelon.codes import (
     polynomial,
     reed_solomon,
     short_messages,
+    stochastic,
     subspace,
     uncoded,
 )
@@ -69,6 +70,10 @@ SMALL = {
         lambda: short_messages(rows=5, critical=3, pieces=1, rng=rng()),
         lambda: short_messages(rows=4, critical=4, pieces=4, rng=rng()),
     ],
+    "stochastic": [
+        lambda: stochastic(rows=6, parts=6, load=2, missing=0.25, rng=rng()),
+        lambda: stochastic(rows=5, parts=3, load=3, missing=0.0, rng=rng()),
+    ],
     "subspace": [
         lambda: subspace(critical=2, rows=3, parts=3, rng=rng()),
         lambda: subspace(critical=4, rows=6, parts=6, rng=rng()),
@@ -87,6 +92,7 @@ LARGE = {
     "mds": lambda: mds(parts=60, rows=70, rng=rng()),
     "reed_solomon": lambda: reed_solomon(arcs(40, 10)),
     "short_messages": lambda: short_messages(rows=24, critical=21, pieces=3, rng=rng()),
+    "stochastic": lambda: stochastic(rows=40, parts=20, load=4, missing=0.1, rng=rng()),
     "subspace": lambda: subspace(critical=20, rows=24, parts=24, rng=rng()),
     "uncoded": lambda: uncoded(parts=30),
 }

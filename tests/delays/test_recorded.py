@@ -11,7 +11,7 @@ from echelon.clusters.pace import Pace, paces
 from echelon.delays import Exponential, Recorded, RecordedTimes, RoundPace, begin_all, fit, sample_all, task_laws
 from echelon.errors import ArgumentError, ProfileError
 from echelon.files import read_profile, read_times, write_profile
-from echelon.schemes import any_k, coded_rows, uncoded_products
+from echelon.schemes import any_k, coded_rows, pull, uncoded_products
 from echelon.search.rehearsal import Rehearsal, Rehearsed
 from echelon.seeds import place_generator
 from echelon.simulation import RoundSampler, simulate_chain, simulate_jobs, simulate_rounds
@@ -54,6 +54,13 @@ def by_sampler(seed):
     return np.concatenate([first.times, second.times], axis=1)
 
 
+def by_sampler_beside_another_law(seed):
+    """Beside a worker of another law, who is never the last, rounds do not come again, and each is drawn."""
+    laws, links = [*LAWS, Exponential(rate=1e12)], np.zeros(WORKERS + 1)
+    sampler, rng = RoundSampler(any_k([1] * len(laws), len(laws)), laws, links), np.random.default_rng(seed)
+    return sampler.draw(sampler.begin(5, rng), 5, 9, rng)[0].times
+
+
 def by_simulated_rounds(seed):
     return simulate_rounds(PLAN, LAWS, rounds=900, seed=seed).times.reshape(100, 9)
 
@@ -79,7 +86,8 @@ def by_virtual_time(seed):
 
 
 EVALUATORS = [
-    by_sampler, by_simulated_rounds, by_rehearsal, by_jobs, by_overlap, by_chain, by_virtual_time
+    by_sampler, by_sampler_beside_another_law, by_simulated_rounds, by_rehearsal, by_jobs, by_overlap, by_chain,
+    by_virtual_time,
 ]  # fmt: skip
 
 
@@ -99,7 +107,35 @@ def test_an_evaluator_that_begins_each_worker_on_its_own_is_caught(monkeypatch):
 
     monkeypatch.setattr(rounds, "begin_all", alone)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        [starts(durations) for durations in by_sampler(1)]
+        [starts(durations) for durations in by_sampler_beside_another_law(1)]
+
+
+def test_rounds_of_a_cycle_are_those_that_are_drawn_one_by_one():
+    """What workers did in them, too: beside a law that is not replayed, with nothing to do, each round is drawn."""
+    plan = any_k([2, 1, 3], 4)
+    sampler = RoundSampler(plan, LAWS, LINKS)
+    state = [np.arange(5)] * WORKERS
+    found, after = sampler.draw(state, 5, 9, np.random.default_rng(1))
+    drawn, _ = sampler._drawn(state, 5, 9, np.random.default_rng(1))
+    assert sampler.cycle == ROUNDS
+    for name in ("over", "times", "busy", "done", "load", "load_with_stop"):
+        np.testing.assert_allclose(getattr(found, name), getattr(drawn, name), rtol=1e-12, err_msg=name)
+    assert [one.tolist() for one in after] == [[(start + 9) % ROUNDS for start in range(5)]] * WORKERS
+
+
+def test_work_that_is_handed_out_later_is_another_call():
+    """Two workers, three rows, the last of them pulled: it takes what was recorded once more, and not only the part."""
+    laws = [Recorded(times=[2.0], part=0.5), Recorded(times=[7.0], part=0.5)]
+    plan = pull(workers=2, parts=3)
+    sampler, rng = RoundSampler(plan, laws, np.zeros(2)), np.random.default_rng(1)
+    assert sampler.draw(sampler.begin(1, rng), 1, 1, rng)[0].times.tolist() == [[7.5]]
+    assert sampler.draw(sampler.begin(1, rng), 1, 1, rng)[0].busy.tolist() == [[[5.0, 7.5]]]
+    pace = Pace(laws[0], 0.0, np.random.default_rng(1))
+    pace.begin(round=1, start=10.0, parts=1)
+    assert pace.due(1.0, given=10.0) == (12.5, 2.5)
+    assert pace.due(1.0, given=10.0) == (13.0, 0.5)  # of the same lane
+    assert pace.due(1.0, given=11.0) == (15.5, 2.5)
+    assert pace.due(1.0, given=11.0) == (16.0, 0.5)
 
 
 def test_draws_of_all_workers_begin_together_too():

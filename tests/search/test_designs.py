@@ -15,13 +15,15 @@ from echelon.search import Strategy
 from echelon.search.designs import blocks, designs, spread, whole_shares
 from echelon.search.handling import Sizes, handling
 from echelon.search.rehearsal import Rehearsal, Rehearsed
+from echelon.search.sparse import sparse
 from tests.search.clusters import cluster, named
 
 LIMIT_S = 60.0
 
 
 def plans(profile):
-    return {strategy.name: strategy.plan() for strategy in designs(profile)}
+    listed = [*designs(profile), *sparse(profile, [Exponential(rate=1.0)] * len(profile.workers))]
+    return {strategy.name: strategy.plan() for strategy in listed}
 
 
 @pytest.mark.parametrize("parts", [6, 13, 18])
@@ -54,7 +56,7 @@ def test_workers_are_dealt_out_so_that_every_group_has_a_quick_one():
 
 
 def test_designs_need_a_part_for_every_worker():
-    assert not plans(cluster([1.0] * 4, critical=3))
+    assert not list(designs(cluster([1.0] * 4, critical=3)))
     assert not plans(cluster([1.0]))
     assert plans(cluster([1.0] * 2, critical=2))
 

@@ -48,6 +48,9 @@ def advise(
             help="When a round of products ends: with the due product, or with the fastest worker (the paper's rule).",
         ),
     ] = "due",
+    models: Annotated[
+        int, typer.Option(help="Models that are trained in turn: from two on, chains of gradients are tried, too.")
+    ] = 1,
     top: Annotated[int, typer.Option(help="Strategies to list.", min=1)] = 12,
     picture: Annotated[Path | None, typer.Option(help="PNG to draw the strategies into.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
@@ -63,6 +66,7 @@ def advise(
         bytes_per_part=bytes_per_part,
         delay_rounds=delay_rounds,
         waiting=waiting,
+        models=models,
         seed=seed,
     )
     checked = checks_cost(profile, work, seed=seed) if work in STRATEGIES and profile.workload.critical > 1 else None

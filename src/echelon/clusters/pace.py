@@ -19,7 +19,7 @@ class Pace:
     """When the messages of a lane are due: link + T_1 + … + T_j after the round began (stream, note 1).
 
     A task of several parts takes the sum of their times. One that is given out later is due no earlier than the link
-    and its own time after that.
+    and its own time after that; where calls cost something, it is another call.
 
     memory: what the law remembers before the first round; by default it begins on its own, beside no other worker.
 
@@ -40,6 +40,7 @@ class Pace:
     _at: int = 0
     _base: float = 0.0  # start of its work without a pause, link included
     _spent: float = 0.0
+    _given: float = 0.0
     _round: int = 0
 
     def begin(self, *, round: int, start: float, parts: int) -> None:
@@ -56,7 +57,7 @@ class Pace:
         while missed > 0 and not replayed:
             _, self.memory = self.law.advance(self.memory, (1, min(missed, MISSED), DRAWN), self.rng)
             missed -= MISSED
-        self._base, self._spent, self._at = start + self.link, 0.0, 0
+        self._base, self._spent, self._at, self._given = start + self.link, 0.0, 0, start
         self._draw(parts if replayed else DRAWN * -(-parts // DRAWN))
 
     def _draw(self, parts: int) -> None:
@@ -84,6 +85,8 @@ class Pace:
         """
         if given + self.link > self._base + self._spent:
             self._base, self._spent = given + self.link, 0.0
+        if self.law.per_call and given > self._given:
+            self._at, self._given = 0, given
         time = slower * self._takes(cost)
         return self.spend(time), time
 

@@ -22,8 +22,9 @@ from echelon.codes.pair_tracker import PairTracker
 from echelon.codes.polynomial import polynomial
 from echelon.codes.products import ProductCode
 from echelon.codes.reed_solomon import reed_solomon, threshold_of
-from echelon.codes.residual import Approximate, residual
+from echelon.codes.residual import Approximate, residual, weights_for
 from echelon.codes.short_messages import short_messages
+from echelon.codes.stochastic import stochastic
 from echelon.codes.subspace import subspace
 from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, residual_tracker, tracker
 from echelon.codes.uncoded import uncoded
@@ -49,6 +50,7 @@ CODES: dict[str, Callable[..., Code]] = {
     "polynomial": _family("polynomial.polynomial"),
     "reed_solomon": _family("reed_solomon.reed_solomon"),
     "short_messages": _family("short_messages.short_messages"),
+    "stochastic": _family("stochastic.stochastic"),
     "subspace": _family("subspace.subspace"),
     "uncoded": _family("uncoded.uncoded"),
 }
@@ -59,7 +61,7 @@ __all__ = [
     "ErrorEstimate", "LagrangeCode", "PairTracker", "ProductCode", "SpanTracker", "Tracker", "Verdict", "Weights",
     "balanced", "combine", "cyclic", "fractional_repetition", "graph", "khatri_rao", "lagrange", "mds",
     "named_code", "polynomial", "reed_solomon", "relative", "residual", "residual_tracker", "rounding",
-    "short_messages", "subspace", "threshold_of", "tracker", "uncoded", "verify",
+    "short_messages", "stochastic", "subspace", "threshold_of", "tracker", "uncoded", "verify", "weights_for",
 ]  # fmt: skip
 
 

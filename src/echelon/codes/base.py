@@ -37,6 +37,8 @@ class Code:
         row.
     pieces: into how many pieces of one length results are cut; rows combine pieces, and so are shorter than results.
         Columns are then pieces: column ``part * pieces + i`` of `matrix` and `target` is piece i of a part.
+    missing: the chance that a row does not come, for which rows are scaled: then the plain sum of those that come has
+        the target for its mean (`stochastic`, `weights_for`). None where rows are not meant to be added up like that.
     """
 
     matrix: NumberArray
@@ -47,6 +49,7 @@ class Code:
     systematic: int = 0
     limit: float = 1e8
     pieces: int = 1
+    missing: float | None = None
 
     __repr__ = short_repr
 
@@ -71,6 +74,8 @@ class Code:
                 "rows are encoded beforehand"
             )
         checked_limit(self.limit)
+        if self.missing is not None and not checks.probability("missing", self.missing) < 1:
+            raise ArgumentError("missing: 1 is not allowed; some rows must come")
         if self.systematic and not self._is_systematic():
             raise ArgumentError(
                 f"systematic: {self.systematic} is not allowed; must be 0, or the number of parts, with identity rows "

@@ -3,6 +3,7 @@
 from typing import Self
 
 from echelon.codes.base import Code
+from echelon.codes.residual import Approximate, residual
 from echelon.codes.seen import Seen
 from echelon.errors import ArgumentError
 
@@ -24,6 +25,7 @@ class PairTracker(Seen):
         pairs = code.pairs
         if pairs is None:
             raise ArgumentError("code: not allowed; its rows must be plain sums of at most two groups of parts")
+        self._code = code
         self._ends: list[list[int]] = pairs.ends.tolist()
         count = len(pairs.sizes)
         self._up = list(range(count))
@@ -46,6 +48,10 @@ class PairTracker(Seen):
     def residual(self) -> float:
         """Distance of the nearest effective weights from those of the sum of all parts; 0 where they are enough."""
         return max(self._missed, 0.0) ** 0.5 if self._short else 0.0
+
+    def nearest(self) -> Approximate:
+        """Return weights of the rows received that come nearest to the target, in time linear in their number."""
+        return residual(self._code, self._seen)
 
     def add(self, row: int) -> bool:
         """Take in a row and return whether the target lies in the span of the rows."""

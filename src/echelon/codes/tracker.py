@@ -6,8 +6,10 @@ from typing import Protocol, Self
 import numpy as np
 
 from echelon import checks
+from echelon.arrays import NumberArray
 from echelon.codes.base import Code
 from echelon.codes.pair_tracker import PairTracker
+from echelon.codes.residual import Approximate, residual, with_weights
 from echelon.codes.seen import Seen
 
 
@@ -53,7 +55,8 @@ class CountTracker(Seen):
 class SpanTracker(Seen):
     """Keeps an orthonormal basis of the rows received, and the rest of the target outside its span.
 
-    A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, within `tolerance`.
+    A row costs O(rank * parts). The target is recoverable once nothing of it is left outside, within `tolerance`. The
+    rows' coordinates in the basis are kept, too, a triangle: the weights that come nearest cost O(rank^2) at any time.
     """
 
     def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
@@ -65,6 +68,8 @@ class SpanTracker(Seen):
         self._outside = code.target.astype(np.result_type(code.matrix, code.target))
         self._scale = np.linalg.norm(code.target, axis=1)
         self._enough = bool((self._scale == 0).all())
+        self._independent: tuple[int, ...] = ()  # rows that the basis is made of
+        self._coordinates: tuple[NumberArray, ...] = ()  # of each of them in the basis, as far as it then went
 
     def add(self, row: int) -> bool:
         """Take in a row and return whether the target lies in the span of the rows."""
@@ -73,13 +78,16 @@ class SpanTracker(Seen):
         self._seen[row] = None
         if self._enough:
             return True
-        fresh = self._code.matrix[row]
+        fresh, inside = self._code.matrix[row], np.zeros(len(self._basis), dtype=self._basis.dtype)
         for _ in range(2):  # twice, since one pass leaves rounding errors
-            fresh = fresh - (fresh @ self._basis.conj().T) @ self._basis
+            along = fresh @ self._basis.conj().T
+            fresh, inside = fresh - along @ self._basis, inside + along
         rest = np.linalg.norm(fresh)
         if rest > self._tolerance * self._size:
             fresh = fresh / rest
             self._basis = np.vstack([self._basis, fresh])
+            self._independent += (row,)
+            self._coordinates += (np.append(inside, rest),)
             self._outside = self._outside - np.outer(self._outside @ fresh.conj(), fresh)
             left = np.linalg.norm(self._outside, axis=1)
             self._enough = bool((left <= self._tolerance * self._scale).all())
@@ -89,6 +97,33 @@ class SpanTracker(Seen):
     def residual(self) -> float:
         """Distance of the target from the span of the rows (root of the sum over all wanted); 0 if they are enough."""
         return 0.0 if self._enough else float(np.linalg.norm(self._outside))
+
+    def nearest(self) -> Approximate:
+        """Return weights of the rows received that come nearest to the target, one sum (see `residual`).
+
+        They are among the nearest, but not the shortest: rows that added nothing to the others have weight 0, and so
+        have those that came when there was enough.
+
+        >>> from echelon.codes import cyclic
+        >>> rows = SpanTracker(cyclic(rows=3, load=2, rng=np.random.default_rng(1)))
+        >>> [rows.add(row) for row in (2, 0)], rows.nearest().effective.round(9).tolist()
+        ([False, True], [1.0, 1.0, 1.0])
+        """
+        from scipy.linalg import solve_triangular
+
+        if len(self._code.target) != 1:
+            return residual(self._code, self.received)  # which says why not
+        held = len(self._independent)
+        triangle = np.zeros((held, held), dtype=self._basis.dtype)
+        for at, inside in enumerate(self._coordinates):
+            triangle[at, : at + 1] = inside
+        wanted = self._basis.conj() @ self._code.target[0]
+        rows = np.array(sorted(self._seen), dtype=int)
+        weights = np.zeros(len(rows), dtype=np.result_type(self._basis, self._code.target))
+        if held:
+            solved = solve_triangular(triangle, wanted, lower=True, trans="T")
+            weights[np.searchsorted(rows, self._independent)] = solved
+        return with_weights(self._code, rows, weights)
 
 
 def residual_tracker(code: Code) -> PairTracker | SpanTracker:

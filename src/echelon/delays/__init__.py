@@ -18,7 +18,7 @@ from echelon.delays.recorded_times import RecordedTimes
 from echelon.delays.round_pace import RoundPace
 from echelon.delays.shifted_exponential import ShiftedExponential
 from echelon.delays.straggler import Straggler
-from echelon.delays.together import begin_all, sample_all
+from echelon.delays.together import begin_all, common_cycle, sample_all
 from echelon.delays.trace import Trace
 from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Arrivals, Profile
@@ -48,7 +48,7 @@ DELAYS: dict[str, type[Delay]] = {
 __all__ = [
     "DELAYS", "Delay", "Deterministic", "Exponential", "Fritchman", "Gamma", "GilbertElliott", "Pareto",
     "Recorded", "RecordedTimes", "RoundPace", "ShiftedExponential", "Straggler", "Trace", "arrival_law", "begin_all",
-    "fit", "sample_all", "task_laws",
+    "common_cycle", "fit", "sample_all", "task_laws",
 ]  # fmt: skip
 
 

@@ -67,6 +67,19 @@ class Delay(ABC):
         return False
 
     @property
+    def per_call(self) -> bool:
+        """Whether the first part of a lane carries a cost, which work that is handed out later carries again."""
+        return False
+
+    @property
+    def cycle(self) -> int | None:
+        """After how many rounds all comes again, whatever chance says; None where it need not.
+
+        What such a law remembers is the number of the next round.
+        """
+        return None
+
+    @property
     def together(self) -> Hashable:
         """What workers have in common that were recorded together: equal values begin in one state (`begin_all`)."""
         return None

@@ -24,8 +24,9 @@ class Recorded(Delay):
 
     times: what each round took, in seconds; one number per round.
     part: seconds that each part takes. Round t then takes ``times[t] + C * part`` for a lane of C parts: what was
-        recorded is a cost of the round, which its first part carries, and only `part` grows with the work. Without it,
-        ``times[t]`` is the pace of round t: every part takes that long, and C parts take ``C * times[t]``.
+        recorded is the cost of a call, which its first part carries, and only `part` grows with the work. Work that is
+        handed out later in a round is another call, and carries the cost again. Without `part`, ``times[t]`` is the
+        pace of round t: every part takes that long, and C parts take ``C * times[t]``.
 
     A task takes the sum of its parts' times as under every law, so that of a first task of less than one part the cost
     of the round is scaled, too: let parts be so small that tasks have whole costs. `mean` and `std` are of a round of
@@ -63,6 +64,16 @@ class Recorded(Delay):
     def one_pace(self) -> bool:
         """Whether the record is of paces, and not of what a round costs."""
         return self.part is None
+
+    @property
+    def per_call(self) -> bool:
+        """Whether the record is of what calls cost."""
+        return self.part is not None
+
+    @property
+    def cycle(self) -> int:
+        """The number of rounds."""
+        return len(self.times)
 
     @property
     def together(self) -> Hashable:

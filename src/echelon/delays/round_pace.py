@@ -54,6 +54,11 @@ class RoundPace(Delay):
         """Paces that were recorded together stay together."""
         return None if self.base.together is None else ("pace", self.base.together)
 
+    @property
+    def cycle(self) -> int | None:
+        """Paces come again when the base's draws do."""
+        return self.base.cycle
+
     one_pace = True  # that is the point of it
 
     @classmethod

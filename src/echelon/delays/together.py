@@ -35,6 +35,21 @@ def begin_all(laws: Sequence[Delay], seeds: int, rngs: Sequence[Generator]) -> l
     return states
 
 
+def common_cycle(laws: Sequence[Delay]) -> int | None:
+    """Return after how many rounds all workers' times come again together; None where they need not.
+
+    >>> from echelon.delays import Exponential, Recorded
+    >>> some = [Recorded(times=[1.0, 2.0, 3.0]), Recorded(times=[5.0, 9.0, 7.0])]
+    >>> common_cycle(some), common_cycle([*some, Recorded(times=[4.0])]), common_cycle([Exponential(rate=1.0)])
+    (3, None, None)
+    """
+    shared = {(law.together, law.cycle) for law in laws}
+    if len(shared) != 1:
+        return None
+    ((together, cycle),) = shared
+    return None if together is None else cycle
+
+
 def sample_all(laws: Sequence[Delay], size: tuple[int, int, int], rngs: Sequence[Generator]) -> list[FloatArray]:
     """Return times of parts of each worker, shape (seeds, rounds, parts), in runs that all of them begin together."""
     states = begin_all(laws, size[0], rngs)

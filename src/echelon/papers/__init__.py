@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from echelon.papers import block, mmc, sequential, stream
+from echelon.papers import block, mmc, sequential, stream, traces
 from echelon.papers.claims import Claim
 
 PAPERS: dict[str, Callable[..., list[Claim]]] = {
@@ -10,4 +10,5 @@ PAPERS: dict[str, Callable[..., list[Claim]]] = {
     "mmc": mmc.reproduce,
     "sequential": sequential.reproduce,
     "stream": stream.reproduce,
+    "traces": traces.reproduce,
 }

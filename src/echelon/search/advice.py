@@ -24,6 +24,7 @@ from echelon.search.overlapping import MATTERS, overlapping
 from echelon.search.rehearsal import Rehearsal
 from echelon.search.strategies import BASELINE, STRATEGIES
 from echelon.search.strategy import Strategy
+from echelon.search.turns import turns
 from echelon.simulation.rounds import can
 from echelon.theory import exact, exact_law
 
@@ -81,6 +82,7 @@ def advise(
     bytes_per_part: float = 0.0,
     delay_rounds: int = 3,
     waiting: str = "due",
+    models: int = 1,
     laws: Delay | Sequence[Delay] | None = None,
     seed: int = 1,
 ) -> Advice:
@@ -100,6 +102,8 @@ def advise(
     delay_rounds: of products: how many rounds one may take after its first.
     waiting: of products: when rounds end, a name of `endings.WAITING`: with the product that is due, or with the
         fastest worker, which is the paper's rule and was never quicker.
+    models: of gradients: how many are trained in turn. From two on, chains of gradients (`schemes.GRADIENT_CHAINS`) are
+        tried, too, which only a `TurnJob` runs: an iteration is then one of any model.
     laws: in place of those that the profile names.
 
     All strategies are tried on the same draws, the better ones and the best of every family on more of them
@@ -124,6 +128,8 @@ def advise(
     )
     checks.whole("delay_rounds", delay_rounds, least=0, most=20)
     checks.one_of("waiting", waiting, WAITING)
+    if checks.whole("models", models, least=1) > 1 and work != "gradient":
+        raise ArgumentError(f"models: {models} is not allowed for {work}; must be 1")
     checks.whole("seed", seed, least=0)
     chosen = per_worker(task_laws(profile) if laws is None else laws, len(profile.workers))
     if any(np.isinf(law.std) and np.isinf(law.mean) for law in chosen):
@@ -135,7 +141,12 @@ def advise(
         ranked = [outcomes.pop(best), *outcomes]
     else:
         ranked, refused = _ranked(profile, work, sizes, chosen, seed)
-        ranked = _merged(ranked, overlapping(profile, chosen, ranked, seed))
+        others = overlapping(profile, chosen, ranked, seed)
+        if models > 1:
+            base = next(one for one in ranked if one.name == BASELINE).iteration
+            turned, not_tried = turns(profile, chosen, sizes, models, base, seed)
+            others, refused = [*others, *turned], (*refused, *not_tried)
+        ranked = _merged(ranked, others)
     return Advice(work, tuple(ranked), _why(ranked), refused)
 
 
@@ -226,13 +237,16 @@ def _simplest(finalists: Sequence[tuple[Strategy, float, int]]) -> int:
     return min(near, key=lambda one: (_PLAIN.index(one[0].family), one[1]))[2]
 
 
-def _merged(ranked: list[Outcome], overlapped: list[Outcome]) -> list[Outcome]:
-    """Put strategies whose jobs overlap among the others; the best stays first unless one of them is better still."""
+def _merged(ranked: list[Outcome], more: list[Outcome]) -> list[Outcome]:
+    """Put strategies whose jobs overlap, and chains, among the others; the best stays first unless one is better."""
     best, *rest = ranked
-    first = min([best, *overlapped], key=lambda one: one.delay)
+    first = min([best, *more], key=lambda one: one.delay)
     if first.delay > (1 - MATTERS) * best.delay:
         first = best
-    others = sorted([*overlapped, *rest, best], key=lambda one: (one.delay, one.iteration))
+    # of those as good as one another the best was chosen for being simple
+    others = sorted(
+        [*more, *rest, best], key=lambda one: (one.delay * (1 - MATTERS if one is best else 1), one.iteration)
+    )  # fmt: skip
     return [first, *(one for one in others if one is not first)]
 
 

@@ -20,7 +20,6 @@ from echelon.schemes import (
     BlockPlan,
     CodedPlan,
     block_coordinate,
-    fractional_repetition,
     multi_message,
     short_messages,
 )
@@ -52,19 +51,16 @@ def whole_shares(counts: IntArray) -> CodedPlan:
 
 
 def designs(profile: Profile) -> Iterator[Strategy]:
-    """Yield repetition, multi-message designs and short messages; nothing where there are fewer parts than workers."""
+    """Yield multi-message designs and short messages; nothing where there are fewer parts than workers."""
     workers, parts = len(profile.workers), profile.workload.critical
     if workers < 2 or parts < workers:
         return
-    sizes = np.diff(np.arange(workers + 1) * parts // workers)
+    sizes = evenly(parts, workers)
 
     def made(groups: int, scheme: Callable[..., CodedPlan], **asked: object) -> Callable[[], CodedPlan]:
-        return partial(_dealt, profile, sizes, groups, partial(scheme, workers=workers, **asked))
+        return partial(dealt, profile, sizes, groups, partial(scheme, workers=workers, **asked))
 
     for load in (load for load in LOADS if load <= workers):
-        if workers % load == 0:
-            repeated = made(workers // load, fractional_repetition, load=load)
-            yield Strategy(f"fractional repetition, groups of {load}", "coded", repeated, best_of="repetition")
         for design in multi_message_designs(workers, load, max_orders=2, grid=GRID):
             size = workers // design.clusters
             # one message after all chunks of the cluster is repetition, which is there already
@@ -107,13 +103,18 @@ def _in_parts(plan: Callable[[], BlockPlan], parts: float) -> Plan:
     return Plan(made.slots, [[replace(task, cost=parts * task.cost) for task in lane] for lane in made.lanes])
 
 
-def _dealt(profile: Profile, sizes: IntArray, clusters: int, scheme: Callable[[], CodedPlan]) -> CodedPlan:
+def evenly(parts: int, chunks: int) -> IntArray:
+    """Return how many parts each chunk has, nearly the same for all."""
+    return np.diff(np.arange(chunks + 1) * parts // chunks)
+
+
+def dealt(profile: Profile, sizes: IntArray, clusters: int, scheme: Callable[[], CodedPlan]) -> CodedPlan:
     """Return a design for parts, with workers dealt out to clusters by their speed."""
     plan = spread(scheme(), sizes)
     by_speed = np.argsort(profile.speeds.mean, kind="stable").tolist()
     # lanes of a cluster follow one another: the quickest workers come first in each
-    dealt = [worker for cluster in range(clusters) for worker in by_speed[cluster::clusters]]
-    lanes = [plan.lanes[dealt.index(worker)] for worker in range(len(dealt))]
+    order = [worker for cluster in range(clusters) for worker in by_speed[cluster::clusters]]
+    lanes = [plan.lanes[order.index(worker)] for worker in range(len(order))]
     return CodedPlan(plan.codes, lanes, plan.chunks)
 
 

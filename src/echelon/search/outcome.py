@@ -9,7 +9,7 @@ from echelon.arrays import FloatArray
 from echelon.job_delay import Moments
 from echelon.plan import Plan
 from echelon.reprs import short_repr
-from echelon.schemes import Sequential
+from echelon.schemes import GradientChain, Sequential
 from echelon.search.strategy import Strategy
 from echelon.simulation import CONFIDENCE
 
@@ -51,14 +51,16 @@ class Outcome:
         """Where the mean iteration is, at 99 %."""
         return self.iteration - self.error, self.iteration + self.error
 
-    def plan(self) -> Plan | Sequential:
-        """Return the plan of a `SumJob` or `LinearJob`; of products, the scheme of a `MatmulStream`."""
-        made: Plan | Sequential = self.strategy.plan()
+    def plan(self) -> Plan | Sequential | GradientChain:
+        """Return the plan of a `SumJob` or `LinearJob`; the scheme of a `MatmulStream`, or of a `TurnJob`."""
+        made: Plan | Sequential | GradientChain = self.strategy.plan()
         return made
 
 
 def sampled(times: FloatArray) -> Moments:
-    """Return the moments of rehearsed iterations, shape (histories, rounds)."""
+    """Return the moments of rehearsed iterations, shape (histories, rounds); one history is all that there is."""
+    if len(times) == 1:
+        return Moments(float(times.mean()), float(np.square(times).mean()), 0.0, bounds=np.zeros(2))
     units = np.stack([times.mean(axis=1), np.square(times).mean(axis=1)])
     mean, second = units.mean(axis=1).tolist()
     # histories are independent of one another, rounds of one need not be

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from echelon.arrays import FloatArray
 from echelon.can import Rules
-from echelon.delays import Delay, begin_all
+from echelon.delays import Delay, begin_all, common_cycle
 from echelon.delays.base import draws, parts_of
 from echelon.plan import Plan
 from echelon.seeds import place_generator
@@ -59,10 +59,12 @@ class Drawn(Delay):
     """A law that gives out times of parts which were drawn before, shape (histories, rounds, parts).
 
     kept: whether they are given out as they are, to code that does not write to them, and not as a copy.
+    per_call: as of the law that they were drawn from.
     """
 
     times: FloatArray
     kept: bool
+    per_call: bool = False
 
     @property
     def mean(self) -> float:
@@ -92,7 +94,15 @@ class Rehearsal:
         self._laws, self._links, self._rounds, self._seed = laws, links, rounds, seed
 
     def times(self, tried: Sequence[Rehearsed]) -> list[FloatArray]:
-        """Return the time of every round under each plan, shape (histories, rounds)."""
+        """Return the time of every round under each plan, shape (histories, rounds).
+
+        Where rounds come again in a cycle, there is one history of one cycle.
+        """
+        cycle = common_cycle(self._laws)
+        if cycle is not None:
+            rng = place_generator(self._seed, 0)
+            samplers = [one.sampler(self._laws, self._links) for one in tried]
+            return [sampler.draw(sampler.begin(1, rng), 1, cycle, rng)[0].times for sampler in samplers]
         parts = max(one.most for one in tried)
         each = -(-self._rounds // HISTORIES)
         step = max(1, min(each, _HELD // (parts * len(self._laws) * HISTORIES)))
@@ -106,7 +116,10 @@ class Rehearsal:
                 times, memory[p] = law.advance(memory[p], (*size[:2], 1 if law.one_pace else parts), rng)
                 drawn.append(np.broadcast_to(times, size))
             for one, pieces in zip(tried, found, strict=True):
-                laws = [Drawn(times, kept=one.plan.pool is not None) for times in drawn]
+                kept = one.plan.pool is not None
+                laws = [
+                    Drawn(times, kept=kept, per_call=law.per_call) for times, law in zip(drawn, self._laws, strict=True)
+                ]
                 sampler, rng = one.sampler(laws, self._links), place_generator(self._seed, 0)
                 pieces.append(sampler.draw(sampler.begin(HISTORIES, rng), HISTORIES, size[1], rng)[0].times)
         return [np.concatenate(pieces, axis=1) for pieces in found]

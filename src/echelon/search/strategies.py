@@ -14,6 +14,7 @@ from echelon.profile import Profile
 from echelon.schemes import CodedPlan, any_k, backups, coded_rows, pull
 from echelon.schemes.coded_plan import LEAST
 from echelon.search.designs import blocks, designs, whole_shares
+from echelon.search.sparse import sparse
 from echelon.search.strategy import Strategy
 from echelon.seeds import place_generator
 from echelon.splits import largest_remainder, theorem2, uniform
@@ -45,6 +46,7 @@ def for_sums(profile: Profile, laws: Sequence[Delay], coordinates: int) -> Itera
                 load=load,
             )
     yield from designs(profile)
+    yield from sparse(profile, laws)
     yield from blocks(profile, laws, coordinates)
 
 

@@ -36,6 +36,8 @@ class Overlapped:
             return Can("no worker is idle before all is done")
         if rules.lend:
             return Can("workers that are lent do not work ahead")
+        if any(law.per_call for law in laws):
+            return Can("what a call costs is not followed where jobs overlap")
         if plan.ending is not None:
             return Can("it ends by a rule of its own, not when its slot is recovered")
         if len(plan.slots) > 1 or plan.slots[0].alone or (plan.codes and not plan.slots[0].counting):

@@ -45,6 +45,8 @@ class Pulled:
             return Can("which of the copies that stay is chosen and added up is not known beforehand")
         if plan.codes and not plan.slots[0].counting:
             return Can("fewer rows than the threshold may be enough")
+        if len({law.per_call for law in laws}) > 1:
+            return Can("with a pool, calls must cost something on all workers or on none")
         fresh, last = _fresh(plan)
         batches = plan.pool.batches[last - len(plan.lanes) :]
         alike = all(len(batch) == 1 and batch[0].cost == batches[0][0].cost for batch in batches)
@@ -54,7 +56,7 @@ class Pulled:
 
     def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], rules: Rules) -> None:
         assert plan.pool is not None
-        self._plan, self._links, self._beside = plan, links, beside
+        self._plan, self._links, self._beside, self._calls = plan, links, beside, rules.calls
         last = _fresh(plan)[1]
         self._fresh = last - len(plan.lanes)
         self._again = np.array([batch[0].row for batch in plan.pool.batches[self._fresh :]], dtype=np.intp)
@@ -112,7 +114,7 @@ class Pulled:
     def _run(self, times: "_Times") -> tuple["_Run", FloatArray]:
         """Return the rounds, and when each of them has enough."""
         if self._last is None or self._last[0] is not times:
-            run = _Run(self._plan, self._links, self._beside, times)
+            run = _Run(self._plan, self._links, self._beside, times, calls=self._calls)
             self._last = times, run, run.recovered(self._fresh, self._again)
         return self._last[1:]
 
@@ -158,8 +160,11 @@ class _Times:
 class _Run:
     """Rounds as they go on: which tasks each worker has had, and when their messages come."""
 
-    def __init__(self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], times: _Times) -> None:
+    def __init__(
+        self, plan: Plan, links: FloatArray, beside: Sequence[FloatArray], times: _Times, *, calls: bool
+    ) -> None:
         assert plan.pool is not None
+        self._calls = calls
         self._plan, self._links, self._ahead, self._beside = plan, links, plan.pool.ahead, beside
         # what the tasks of the pool take besides, the same for everybody
         self._pooled = beside[0][len(plan.lanes[0]) :]
@@ -170,7 +175,8 @@ class _Run:
         # the messages of the last ones come, by the task's number
         size = workers * self._count
         self._had, self._free = np.zeros(size, dtype=np.intp), np.full(size, -np.inf)
-        self._parts = np.zeros(size, dtype=np.intp)  # that its tasks had
+        self._parts = np.zeros(size, dtype=np.intp)  # that its tasks had, or those of its last call
+        self._given = np.zeros(size)  # when that was
         self._lately = np.empty((self._ahead + 1, size)).reshape(-1)
         self._handed: list[tuple[Any, IntArray, FloatArray, FloatArray]] = []  # to whom, in which rounds, until, took
 
@@ -213,6 +219,9 @@ class _Run:
         until = np.maximum(free, now + self._links[worker])
         found = np.empty((len(costs), len(rounds)))
         each, parts = draws(costs), self._parts[at]
+        if self._calls:
+            parts = np.where(now > self._given[at], 0, parts)
+            self._given[at] = now
         self._times.reach(int(parts.max()) + int(each.sum()))
         part, times = at * self._times.width + parts, self._times.table
         for i, (cost, more) in enumerate(zip(costs.tolist(), each.tolist(), strict=True)):

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from echelon import checks
 from echelon.arrays import FloatArray, IntArray
 from echelon.can import PLAIN, Can, Rules
-from echelon.delays import Delay, begin_all, per_worker
+from echelon.delays import Delay, begin_all, common_cycle, per_worker
 from echelon.errors import ArgumentError, CannotEvaluate
 from echelon.plan import Plan
 from echelon.ports import through_port
@@ -125,6 +125,50 @@ class Rounds:
         return self._kernel.load_with_stop(self._arrivals, self._recovered).reshape(self.over.shape)
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """The same, for rounds that are all among those of one cycle: `at` says which, shape (seeds, rounds)."""
+
+    cycle: Rounds
+    at: IntArray
+
+    @property
+    def over(self) -> FloatArray:
+        """When each round had enough, shape (seeds, rounds)."""
+        found: FloatArray = self.cycle.over[0][self.at]
+        return found
+
+    @property
+    def times(self) -> FloatArray:
+        """Duration of each round, shape (seeds, rounds)."""
+        found: FloatArray = self.cycle.times[0][self.at]
+        return found
+
+    @property
+    def busy(self) -> FloatArray:
+        """Time each worker computed, shape (seeds, rounds, workers)."""
+        found: FloatArray = self.cycle.busy[0][self.at]
+        return found
+
+    @property
+    def done(self) -> IntArray:
+        """Results each worker sent before the round was over, shape (seeds, rounds, workers)."""
+        found: IntArray = self.cycle.done[0][self.at]
+        return found
+
+    @property
+    def load(self) -> IntArray:
+        """Messages received up to the end of the round, shape (seeds, rounds)."""
+        found: IntArray = self.cycle.load[0][self.at]
+        return found
+
+    @property
+    def load_with_stop(self) -> IntArray:
+        """The same where workers stop sending for a recovered slot, shape (seeds, rounds)."""
+        found: IntArray = self.cycle.load_with_stop[0][self.at]
+        return found
+
+
 KERNELS: dict[str, type[Kernel]] = {
     "one slot": OneSlot,
     "slots": Slots,
@@ -180,7 +224,8 @@ class RoundSampler:
         self.laws = per_worker(laws, workers)
         self.links = checked_links(links, workers)
         self._active = [p for p in range(workers) if plan.lanes[p] or plan.pool is not None]
-        rules = Rules(purge=purge, port=len(port) > 0, stay=adding is not None)
+        calls = all(law.per_call for law in self.laws)
+        rules = Rules(purge=purge, port=len(port) > 0, stay=adding is not None, calls=calls)
         self._port = np.concatenate(list(port)) if len(port) else None
         self._adding = adding
         kernel, answer = _choice(plan, self.laws, rules)
@@ -195,6 +240,8 @@ class RoundSampler:
         # workers that keep one pace per round, by the same law, are drawn together: one draw per worker and round
         alike = {law for law in self.laws if law.one_pace and law.independent_rounds}
         self._together = len(alike) == 1 and all(law in alike for law in self.laws)
+        self.cycle = common_cycle([self.laws[p] for p in self._active])
+        self._whole: Rounds | None = None  # all rounds of the cycle
 
     @property
     def independent(self) -> bool:
@@ -205,8 +252,17 @@ class RoundSampler:
         """Return what the laws must remember about `seeds` independent runs before the first round."""
         return begin_all([self.laws[p] for p in self._active], seeds, [rng] * len(self._active))
 
-    def draw(self, state: list[Any], seeds: int, rounds: int, rng: Generator) -> tuple[Rounds, list[Any]]:
-        """Return the next rounds of every run and the state after them."""
+    def draw(self, state: list[Any], seeds: int, rounds: int, rng: Generator) -> tuple[Rounds | Replayed, list[Any]]:
+        """Return the next rounds of every run and the state after them; of a cycle, each is computed once."""
+        if self.cycle is None:
+            return self._drawn(state, seeds, rounds, rng)
+        if self._whole is None:
+            first = [np.zeros(1, dtype=np.int64) for _ in state]
+            self._whole = self._drawn(first, 1, self.cycle, rng)[0]
+        at: IntArray = (state[0][:, None] + np.arange(rounds)) % self.cycle
+        return Replayed(self._whole, at), [(begun + rounds) % self.cycle for begun in state]
+
+    def _drawn(self, state: list[Any], seeds: int, rounds: int, rng: Generator) -> tuple[Rounds, list[Any]]:
         arrivals = self._kernel.empty(seeds * rounds)
         after = state
         if self._together:
