@@ -1,4 +1,4 @@
-"""What each part of a round took, for rounds of a record: as far as it was seen, and beyond that as the worker's law."""
+"""What each part of a round took, for rounds of a record: as far as it was seen, by the worker's law beyond that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,10 @@ from echelon.stream.round_paces import longer, round_paces
 from echelon.stream.traced import kaplan_meier
 
 
-def part_times(record: Record, rngs: Sequence[Generator]) -> tuple["PartTimes | None", ...]:
-    """Return what the parts of each place took in each round; None for places of which no task was seen to end.
+def part_times(record: Record, rngs: Sequence[Generator]) -> tuple[tuple["PartTimes | None", ...], FloatArray]:
+    """Return what the parts of each place took in each round, and how late all places began it, shape (rounds,).
+
+    None stands for places of which no task was seen to end.
 
     rngs: one for each place.
     """
@@ -28,13 +30,14 @@ def part_times(record: Record, rngs: Sequence[Generator]) -> tuple["PartTimes | 
             tasks[task.place].append(task)
             costs[task.place].append(cost)
     link = np.nan_to_num(links(record))
-    late = _late(tasks, record, link)
-    return tuple(
+    late, shared = _late(tasks, record, link)
+    found = tuple(
         PartTimes.of(seen, costs[place], len(record.rounds), float(link[place]), late[place], rngs[place])
         if any(task.finished and task.seconds for task in seen)
         else None
         for place, seen in enumerate(tasks)
     )
+    return found, shared
 
 
 def plain(seen: RecordedRound) -> bool:
@@ -42,17 +45,20 @@ def plain(seen: RecordedRound) -> bool:
     return all(cost == 1.0 for lane in seen.lanes.values() for cost in lane)
 
 
-def _late(tasks: Sequence[Sequence[TaskSeen]], record: Record, link: FloatArray) -> FloatArray:
-    """Return how late each place began each round, beyond its link and what all were late, shape (places, rounds)."""
+def _late(tasks: Sequence[Sequence[TaskSeen]], record: Record, link: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how late each place began each round, shape (places, rounds), and how late all did, which is taken off.
+
+    Lateness is what goes beyond the link; 0 where it was not seen.
+    """
     late = np.full((len(tasks), len(record.rounds)), np.nan)
     for place, seen in enumerate(tasks):
         for task in reversed(seen):
-            late[place, task.round] = (
-                task.start - record.rounds[task.round].start - link[place] if task.finished else np.nan
-            )
-    heard = ~np.isnan(late).all(axis=0)
-    late[:, heard] -= np.maximum(0.0, np.nanmedian(late[:, heard], axis=0))
-    return np.nan_to_num(late)
+            begun = task.start - record.rounds[task.round].start - link[place]
+            late[place, task.round] = begun if task.finished else np.nan
+    heard, shared = ~np.isnan(late).all(axis=0), np.zeros(len(record.rounds))
+    shared[heard] = np.maximum(0.0, np.nanmedian(late[:, heard], axis=0))
+    own: FloatArray = np.nan_to_num(late - shared)
+    return own, shared
 
 
 @dataclass(frozen=True, eq=False)

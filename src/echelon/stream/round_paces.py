@@ -29,8 +29,8 @@ def round_paces(
 
     at: the round of each task. finished: whether it was, or took longer than its `seconds`.
     """
-    done = np.bincount(at[finished], costs[finished], minlength=rounds)
-    spent = np.bincount(at[finished], seconds[finished], minlength=rounds)
+    done: FloatArray = np.bincount(at[finished], costs[finished], minlength=rounds).astype(np.float64)
+    spent: FloatArray = np.bincount(at[finished], seconds[finished], minlength=rounds).astype(np.float64)
     if spread_within(at[finished], seconds[finished] / costs[finished]) < STEADY:
         return _steady(at, seconds / costs, finished, done, spent, rng)
     usual = spent[done > 0] / done[done > 0]
@@ -98,15 +98,16 @@ def _steady(
 ) -> FloatArray:
     """Return the pace of rounds that have one; where nothing was finished, it is drawn given what was seen of it."""
     # slow rounds that were cut short show fewer tasks: the first of each stands for its round
-    first = np.unique(at, return_index=True)[1]
-    first = first if finished[first].any() else np.arange(len(at))
+    order = np.unique(at, return_index=True)[1]
+    first = order if finished[order].any() else np.arange(len(at))
     values, masses, _ = kaplan_meier(paces[first], finished[first])
     least = np.zeros(len(done))
     np.maximum.at(least, at[~finished], paces[~finished])
     drawn = longer(values, masses, least, rng)
     known = done > 0
     drawn[known] = np.maximum(spent[known] / done[known], least[known])
-    return np.maximum(drawn, _LEAST_S)
+    found: FloatArray = np.maximum(drawn, _LEAST_S)
+    return found
 
 
 def longer(values: FloatArray, masses: FloatArray, least: FloatArray, rng: Generator) -> FloatArray:
@@ -121,7 +122,8 @@ def longer(values: FloatArray, masses: FloatArray, least: FloatArray, rng: Gener
     low = up_to[np.searchsorted(values, least, side="right")]
     share = low + rng.random(np.shape(least)) * (up_to[-1] - low)
     at = np.searchsorted(up_to, share, side="right") - 1
-    return np.maximum(values[np.minimum(at, len(values) - 1)], least)
+    found: FloatArray = np.maximum(values[np.minimum(at, len(values) - 1)], least)
+    return found
 
 
 def spread_within(at: IntArray, paces: FloatArray) -> float:

@@ -137,8 +137,8 @@ def what_if(record: Record, *, work: str | None = None, adding_s: float = 0.0, s
         said = f"{count} rounds can be replayed, too few to say what others would have taken; {ENOUGH} are enough."
         return replace(nothing, notes=(said,))
     rngs = [place_generator(seed, place) for place in range(len(record.names))]
-    found = zip(record.names, part_times(kind, rngs), strict=True)
-    known = {name: times for name, times in found if times is not None}
+    of_places, beside = part_times(kind, rngs)
+    known = {name: times for name, times in zip(record.names, of_places, strict=True) if times is not None}
     if len(known) < 2:
         return replace(nothing, notes=("Fewer than two workers finished a task, so nothing could be shared out.",))
     profile = _profile(known, size)
@@ -146,7 +146,8 @@ def what_if(record: Record, *, work: str | None = None, adding_s: float = 0.0, s
     def parts(rounds: slice, most: int) -> list[FloatArray]:
         return [times.times(rounds, most, rng) for times, rng in zip(known.values(), rngs, strict=False)]
 
-    beside, lasted = _beside(kind, known), np.array([seen.end - seen.start for seen in kind.rounds])
+    lasted = np.array([seen.end - seen.start for seen in kind.rounds])
+    beside += [_after(seen) for seen in kind.rounds]
     strategies = []
     for strategy, times in replayed(profile, charged, parts, count, adding_s=adding_s):
         saved = lasted - (beside + times)
@@ -189,38 +190,25 @@ def _profile(known: dict[str, PartTimes], size: int) -> Profile:
     return Profile(Workload(critical=size, redundancy=1.0, iterations=1, arrivals=Arrivals.poisson(1.0)), workers)
 
 
-def _beside(kind: Record, known: dict[str, PartTimes]) -> FloatArray:
-    """Return what each round took beside its workers: before all of them began, and after the last row came."""
-    links = np.array([known[name].link if name in known else np.nan for name in kind.names])
-    found = np.zeros(len(kind.rounds))
-    for i, seen in enumerate(kind.rounds):
-        begun = [arrival - seconds - links[place] for place, arrival, seconds in _first(seen)]
-        before = max(0.0, float(np.nanmedian(begun))) if begun else 0.0
-        needed = needed_messages(seen, seen.messages)
-        after = seen.end - seen.start - needed[-1][3] if needed else 0.0
-        found[i] = before + max(0.0, after)
-    return found
-
-
-def _first(seen: RecordedRound) -> list[tuple[int, float, float]]:
-    """Return place, arrival and seconds of the first messages of lanes."""
-    first = {place: rows[0] for place, rows in seen.rows.items() if rows}
-    return [(place, at, took) for place, slot, row, at, took, _ in seen.messages if first.get(place) == (slot, row)]
+def _after(seen: RecordedRound) -> float:
+    """Return how long a round went on after the last row that it needed."""
+    needed = needed_messages(seen, seen.messages)
+    return max(0.0, seen.end - seen.start - needed[-1][3]) if needed else 0.0
 
 
 def _error(values: FloatArray) -> float:
     """Return the half-width of the 99 % interval of a mean, from the means of batches of consecutive rounds."""
     batches = [float(batch.mean()) for batch in np.array_split(values, min(BATCHES, len(values) // 2))]
     factor = float(stdtrit(len(batches) - 1, (1 + CONFIDENCE) / 2))
-    return factor * float(np.std(batches, ddof=1)) / len(batches) ** 0.5
+    return factor * float(np.std(batches, ddof=1) / len(batches) ** 0.5)
 
 
 def _notes(record: Record, count: int, known: dict[str, PartTimes]) -> tuple[str, ...]:
     notes = []
     if count < len(record.rounds):
         notes.append(
-            f"{len(record.rounds) - count} of {len(record.rounds)} rounds count as they were: a worker was lost in them, "
-            "a part of their rows was there before or left out, or they were of another size."
+            f"{len(record.rounds) - count} of {len(record.rounds)} rounds count as they were: a worker was lost in "
+            "them, a part of their rows was there before or left out, or they were of another size."
         )
     missing = [name for name in record.names if name not in known]
     if missing:
@@ -228,8 +216,8 @@ def _notes(record: Record, count: int, known: dict[str, PartTimes]) -> tuple[str
     for name, times in known.items():
         if times.beyond > _MANY:
             notes.append(
-                f"{name}: of {times.beyond:.0%} of its parts only a lower bound is known, so strategies that wait for it "
-                "would have taken longer than is said here."
+                f"{name}: of {times.beyond:.0%} of its parts only a lower bound is known, so strategies that wait "
+                "for it would have taken longer than is said here."
             )
     return tuple(notes)
 
