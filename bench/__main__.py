@@ -31,6 +31,7 @@ from bench import (
     verify_virtual,
     virtual_live,
     watched,
+    what_if_live,
 )
 from bench.results import part, parts, replace_section
 
@@ -57,6 +58,7 @@ REPORTS = {
     "Live: Ray and MPI": engines.report,
     "Live: several jobs at once": overlap_live.report,
     "Live: advice": advice_live.report,
+    "Live: what another strategy would have taken": what_if_live.report,
     "By default, beside the best advice": default_virtual.report,
     "Live and in virtual time": virtual_live.report,
     "In virtual time: wrong results": verify_virtual.report,

@@ -56,7 +56,7 @@ COMMANDS = {
     ),
     "check": (
         "Measure workers before a run: who is slow, who is far, who keeps changing.",
-        "echelon check --cluster processes --workers 2 --seconds 5",
+        "echelon check --cluster virtual --workers 4 --seconds 60",
     ),
     "report": (
         "Say how a recorded run went: jobs and their delays, iterations, workers and messages.",

@@ -47,7 +47,9 @@ def check(
     emulated = None if emulate is None else read_profile(emulate)
     started = closing(started_cluster(where, workers=workers, emulate=emulated))
     with started as workplace, progress("Measuring") as told:
-        record, parts, iterations, costs = measured_run(workplace, job, seconds, told)
+        record, parts, iterations, costs = measured_run(
+            workplace, job, seconds, with_costs=profile is not None, progress=told
+        )
     found = checkup(record)
     if profile is not None:
         write_profile(replace(measured_profile(record, parts, iterations, 1.0), costs=costs), profile)

@@ -71,10 +71,16 @@ def profile(
 
 
 def measured_run(
-    workplace: Cluster, job: str | None, seconds: float, progress: Callable[[int, int], None] | None = None
+    workplace: Cluster,
+    job: str | None,
+    seconds: float,
+    *,
+    with_costs: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Record, int, int, Costs]:
     """Run a job for some seconds; return the record of its rounds, its parts, its iterations, and costs.
 
+    with_costs: whether they are measured, too.
     progress: told of milliseconds that are over, and of all; without it, the stream shows what it does on a terminal.
     """
     shown = None if progress is None else False
@@ -90,7 +96,7 @@ def measured_run(
         chosen.iterations = _ENDLESS
         handle = stream.submit(_until(chosen, stream.now, stream.now() + seconds, progress))
         handle.result()
-        costs = measure_costs(stream)
+        costs = measure_costs(stream) if with_costs else Costs()
         stream.close()
         record = read_record(Path(folder) / "run")
         record.rounds = [seen for seen in record.rounds if seen.job == handle.number]

@@ -10,9 +10,11 @@ from scipy.special import stdtrit
 from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.errors import ArgumentError
+from echelon.plan import Plan
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.search.replay import replayed
 from echelon.search.strategies import STRATEGIES
+from echelon.search.strategy import Strategy
 from echelon.seeds import place_generator
 from echelon.simulation import CONFIDENCE
 from echelon.stream.part_times import PartTimes, part_times, plain
@@ -34,11 +36,25 @@ class Replayed:
     error: half-width of the 99 % interval of `saved`.
     """
 
-    name: str
-    family: str
+    strategy: Strategy
     seconds: float
     saved: float
     error: float
+
+    @property
+    def name(self) -> str:
+        """Name of the strategy."""
+        return self.strategy.name
+
+    @property
+    def family(self) -> str:
+        """Its family: uncoded, pull, copies or coded."""
+        return self.strategy.family
+
+    def plan(self) -> Plan:
+        """Return the plan by which a `SumJob` or `LinearJob` runs so."""
+        made: Plan = self.strategy.plan()
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +111,13 @@ class WhatIf:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it, for JSON."""
-        return {"sentence": self.sentence} | asdict(self)
+        told = {name: getattr(self, name) for name in ("sentence", "rounds", "seconds", "replayed", "work")}
+        strategies = [
+            {name: getattr(one, name) for name in ("name", "family", "seconds", "saved", "error")}
+            for one in self.strategies
+        ]
+        waited = [asdict(one) for one in self.waited]
+        return told | {"waited": waited, "strategies": strategies, "notes": list(self.notes)}
 
 
 def what_if(record: Record, *, work: str | None = None, adding_s: float = 0.0, seed: int = 1) -> WhatIf:
@@ -152,7 +174,7 @@ def what_if(record: Record, *, work: str | None = None, adding_s: float = 0.0, s
     for strategy, times in replayed(profile, charged, parts, count, adding_s=adding_s):
         saved = lasted - (beside + times)
         total = float(saved.sum())
-        strategies.append(Replayed(strategy.name, strategy.family, took - total, total, count * _error(saved)))
+        strategies.append(Replayed(strategy, took - total, total, count * _error(saved)))
     strategies.sort(key=lambda one: one.seconds)
     return replace(nothing, replayed=count, strategies=tuple(strategies), notes=_notes(record, count, known))
 
