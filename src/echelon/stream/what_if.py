@@ -95,7 +95,7 @@ class WhatIf:
     def _waiting(self) -> str:
         worst = max(self.waited, key=lambda one: one.seconds)
         total = _shown(self.seconds, self.seconds)
-        if worst.seconds < WORTH_SAYING * self.seconds:
+        if worst.seconds <= WORTH_SAYING * self.seconds:
             return f"Of {total} s that rounds took, less than 1 % were spent waiting for any one worker."
         waited = _shown(worst.seconds, self.seconds)
         return f"Of {total} s that rounds took, {waited} were spent waiting for {worst.name}."
