@@ -33,6 +33,7 @@ from bench import (
     verify_virtual,
     virtual_live,
     watched,
+    what_if_live,
 )
 from bench.results import part, parts, replace_section
 
@@ -61,6 +62,7 @@ REPORTS = {
     "Live: several jobs at once": overlap_live.report,
     "Rounds that end by policies": policies.report,
     "Live: advice": advice_live.report,
+    "Live: what another strategy would have taken": what_if_live.report,
     "By default, beside the best advice": default_virtual.report,
     "Live and in virtual time": virtual_live.report,
     "In virtual time: wrong results": verify_virtual.report,

@@ -189,16 +189,18 @@ def _next(state: int, found: Any) -> int:
     return state + 1
 
 
+def light_job(work: str, parts: int, plan: Plan, rounds: int) -> SumJob | LinearJob:
+    """Return a job of next to no work: emulated workers take the times that they draw."""
+    common: dict[str, Any] = {"update": _next, "state": 0, "iterations": rounds, "plan": plan}
+    if work == "linear":
+        return LinearJob(matrix=np.ones((parts, 8)), vector=lambda state: np.ones(8), parts=parts, **common)
+    return SumJob(partial=lambda state, chunk: np.ones(8), chunks=list(range(parts)), **common)
+
+
 def _live(profile: Profile, work: str, plan: Plan, rounds: int, seed: int) -> float:
     """Return the mean time of an iteration, without the first one, which loads the work."""
-    parts = profile.workload.critical
     ends: list[float] = []
-    common: dict[str, Any] = {"update": _next, "state": 0, "iterations": rounds + 1, "plan": plan}
-    job: SumJob | LinearJob
-    if work == "linear":
-        job = LinearJob(matrix=np.ones((parts, 8)), vector=lambda state: np.ones(8), parts=parts, **common)
-    else:
-        job = SumJob(partial=lambda state, chunk: np.ones(8), chunks=list(range(parts)), **common)
+    job = light_job(work, profile.workload.critical, plan, rounds + 1)
     with Stream("processes", emulate=profile, seed=seed, progress=False) as stream:
         stream.watch(_Ends(ends))
         stream.submit(job).result()

@@ -31,7 +31,7 @@ from echelon.stream import read_record
 ROOT = Path(__file__).parents[1]
 LAMBDA = ROOT / "examples" / "lambda" / "cnn.toml"
 SEEDS = range(1, 6)
-RATE, DECAY = 4.0, 0.99  # of the steps
+RATE, DECAY = 2.0, 0.995  # of the steps
 ROUNDS, LIVE_ROUNDS = 120, 100
 REACHED = 0.93  # of the test samples
 WORKERS, PARTS, PART_S = 8, 8, 0.04  # live

@@ -23,7 +23,7 @@ def test_a_command_is_listed_with_the_first_line_of_its_docstring_and_shows_its_
 
 def test_every_command_has_its_module():
     modules = {path.stem for path in (ROOT / "src" / "echelon" / "cli").glob("*.py")}
-    shared = {"__init__", "chains", "choices", "console", "demo_job", "options", "scheme_report"}
+    shared = {"__init__", "chains", "choices", "console", "demo_job", "options", "scheme_report", "what_if_report"}
     assert modules - set(COMMANDS) == shared
 
 

@@ -40,6 +40,7 @@ PLANS = {
     "orders": {"plan": schemes.multi_message(workers=WORKERS, load=3, orders=[3, 2])},
     "cyclic": {"plan": schemes.gradient_coding(workers=WORKERS, load=3)},
     "a graph": {"code": "graph:parts=12,load=2"},
+    "stochastic": {"code": "stochastic:load=3,missing=0.2"},
     "by rounds": {"plan": schemes.multi_message(workers=WORKERS, load=2, clusters=2, order=1), "regroup": 2},
 }
 

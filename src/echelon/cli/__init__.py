@@ -54,6 +54,10 @@ COMMANDS = {
         "Measure real workers: mean and spread of their task times, their links, what messages and rounds cost.",
         "echelon profile --workers 2 --seconds 2 --out here.toml",
     ),
+    "check": (
+        "Measure workers before a run: who is slow, who is far, who keeps changing.",
+        "echelon check --cluster virtual --workers 4 --seconds 60",
+    ),
     "report": (
         "Say how a recorded run went: jobs and their delays, iterations, workers and messages.",
         "echelon report run.jsonl",

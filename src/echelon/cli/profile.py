@@ -14,10 +14,11 @@ from echelon.cli.choices import cluster_spec, started_cluster
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson, ClusterSpec
 from echelon.cli.run import Workers, load_jobs
+from echelon.clusters import Cluster
 from echelon.errors import ArgumentError
 from echelon.files import write_profile
 from echelon.jobs import IterativeJob, LinearJob
-from echelon.profile import Arrivals, Profile, Worker, Workload
+from echelon.profile import Arrivals, Costs, Profile, Worker, Workload
 from echelon.seeds import place_generator
 from echelon.stream import Record, Stream, read_record
 from echelon.stream.measuring import measure_costs
@@ -49,24 +50,9 @@ def profile(
 
     While it measures, rounds wait for every row, so that no task is cut short.
     """
-    started = closing(started_cluster(cluster_spec(cluster), workers=workers))
-    with TemporaryDirectory() as folder, started as workplace, Stream(
-        workplace, redundancy=1.0, split="uniform", record=Path(folder) / "run"
-    ) as stream:  # fmt: skip
-        chosen = _standard_job(stream.workers) if job is None else _first(job)
-        if chosen.parts < stream.workers:
-            raise ArgumentError(
-                f"job: {chosen.parts} parts are not allowed; {stream.workers} workers need at least one each"
-            )
-        iterations = chosen.iterations or 10
-        chosen.iterations = _ENDLESS
-        handle = stream.submit(_until(chosen, stream.now, stream.now() + seconds))
-        handle.result()
-        costs = measure_costs(stream)
-        stream.close()
-        record = read_record(Path(folder) / "run")
-        record.rounds = [seen for seen in record.rounds if seen.job == handle.number]
-    measured = replace(measured_profile(record, chosen.parts, iterations, redundancy), costs=costs)
+    with closing(started_cluster(cluster_spec(cluster), workers=workers)) as workplace:
+        record, parts, iterations, costs = measured_run(workplace, job, seconds)
+    measured = replace(measured_profile(record, parts, iterations, redundancy), costs=costs)
     write_profile(measured, out_file)
     if json:
         print_json(profile_report(measured, len(record.rounds), out_file))
@@ -82,6 +68,39 @@ def profile(
         f"Written to {out_file}. Nothing was seen of arrivals: a job every {show(measured.workload.arrivals.mean)} s, "
         f"which keeps the workers busy for {_LOAD:.0%} of the time, is a guess; change it there."
     )
+
+
+def measured_run(
+    workplace: Cluster,
+    job: str | None,
+    seconds: float,
+    *,
+    with_costs: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Record, int, int, Costs]:
+    """Run a job for some seconds; return the record of its rounds, its parts, its iterations, and costs.
+
+    with_costs: whether they are measured, too.
+    progress: told of milliseconds that are over, and of all; without it, the stream shows what it does on a terminal.
+    """
+    shown = None if progress is None else False
+    with TemporaryDirectory() as folder, Stream(
+        workplace, redundancy=1.0, split="uniform", record=Path(folder) / "run", progress=shown
+    ) as stream:  # fmt: skip
+        chosen = _standard_job(stream.workers) if job is None else _first(job)
+        if chosen.parts < stream.workers:
+            raise ArgumentError(
+                f"job: {chosen.parts} parts are not allowed; {stream.workers} workers need at least one each"
+            )
+        iterations = chosen.iterations or 10
+        chosen.iterations = _ENDLESS
+        handle = stream.submit(_until(chosen, stream.now, stream.now() + seconds, progress))
+        handle.result()
+        costs = measure_costs(stream) if with_costs else Costs()
+        stream.close()
+        record = read_record(Path(folder) / "run")
+        record.rounds = [seen for seen in record.rounds if seen.job == handle.number]
+    return record, chosen.parts, iterations, costs
 
 
 def _standard_job(workers: int) -> IterativeJob:
@@ -101,8 +120,17 @@ def _first(where: str) -> IterativeJob:
     raise ArgumentError(f"job: {where!r} is not allowed; there is no job in it")
 
 
-def _until(job: IterativeJob, now: Callable[[], float], end: float) -> IterativeJob:
-    job.until = lambda state: now() >= end
+def _until(
+    job: IterativeJob, now: Callable[[], float], end: float, progress: Callable[[int, int], None] | None
+) -> IterativeJob:
+    begun = now()
+
+    def over(state: Any) -> bool:
+        if progress is not None:
+            progress(round(1e3 * (now() - begun)), round(1e3 * (end - begun)))
+        return now() >= end
+
+    job.until = over
     return job
 
 

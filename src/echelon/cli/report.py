@@ -9,12 +9,14 @@ import typer
 
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
+from echelon.cli.what_if_report import show_what_if
 from echelon.errors import ArgumentError
 from echelon.master.actions import Outcome
 from echelon.stream import Record, read_record
 from echelon.stream.planning import DEAR
 from echelon.stream.recorded import busy, iterations, span
 from echelon.stream.timeline import record_timeline
+from echelon.stream.what_if import what_if
 
 _JOBS_SHOWN = 20
 
@@ -41,11 +43,13 @@ def report(
     if folder is None and not json:
         folder = run.with_name(f"{run.stem}-report")
     said = run_report(record)
+    replayed = what_if(record)
     pictures = [] if folder is None else _draw(record, said, folder)
     if json:
-        print_json(said | {"pictures": [str(path) for path in pictures]})
+        print_json(said | {"what_if": replayed.as_dict(), "pictures": [str(path) for path in pictures]})
         return
     _show(said)
+    show_what_if(replayed)
     out.print(f"Pictures: {', '.join(map(str, pictures))}", soft_wrap=True)
 
 

@@ -20,7 +20,7 @@ from echelon.codes.base import Code, checked_limit
 from echelon.codes.checking import Checker
 from echelon.codes.combine import combine, inexact
 from echelon.codes.error_estimate import EPSILON, ErrorEstimate, relative
-from echelon.codes.residual import residual
+from echelon.codes.residual import weights_for
 from echelon.codes.systematic import lost_part_weights
 from echelon.codes.verify import checked_rows, verify
 from echelon.errors import ArgumentError, CorruptMessages, NotDecodable
@@ -202,7 +202,7 @@ class Decoder:
         >>> near.weights.rows.tolist(), near.effective.tolist()
         ([1], [1.0, 1.0, 0.0, 0.0])
         """
-        found = residual(self.code, received)
+        found = weights_for(self.code, received)
         used = np.flatnonzero(found.weights)  # others have nothing to add
         rows, matrix = found.rows[used], np.ascontiguousarray(found.weights[None, used])
         amplification = float(np.linalg.norm(matrix))

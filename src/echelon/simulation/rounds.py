@@ -157,6 +157,12 @@ class Replayed:
         return found
 
     @property
+    def residual(self) -> FloatArray:
+        """How far what each round gives is from the exact sum, shape (seeds, rounds)."""
+        found: FloatArray = self.cycle.residual[0][self.at]
+        return found
+
+    @property
     def load(self) -> IntArray:
         """Messages received up to the end of the round, shape (seeds, rounds)."""
         found: IntArray = self.cycle.load[0][self.at]
