@@ -10,6 +10,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 import echelon as ec
+from echelon.page.one_file import ASSETS
 from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -40,7 +41,10 @@ def test_the_wheel_holds_the_package_its_mark_of_types_and_nothing_else(tmp_path
     held = [name for name in zipfile.ZipFile(built).namelist() if ".dist-info/" not in name]
     assert "echelon/py.typed" in held
     assert {"echelon/cli/demo.py", "echelon/cli/demo_job.py", "echelon/stream/stream.py"} <= set(held)
-    assert [name for name in held if not re.fullmatch(r"echelon/(\w+/)*(\w+\.py|py\.typed)", name)] == []
+    page = {f"echelon/page/assets/{name}" for name in ("page.html", "page.css", *ASSETS)}
+    assert {name for name in held if "/assets/" in name} == page
+    others = set(held) - page
+    assert [name for name in others if not re.fullmatch(r"echelon/(\w+/)*(\w+\.py|py\.typed)", name)] == []
 
 
 def test_the_source_archive_holds_what_its_tests_need_and_no_caches(tmp_path):
@@ -49,6 +53,7 @@ def test_the_source_archive_holds_what_its_tests_need_and_no_caches(tmp_path):
         held = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "constraints.txt", "src/echelon/py.typed"}
     assert wanted | {"tests/conftest.py", "bench/__main__.py", "docs/conf.py", "examples/digits.py"} <= held
+    assert {f"src/echelon/page/assets/{name}" for name in ("page.html", "page.css", *ASSETS)} <= held
     assert [name for name in held if re.search(r"(^|/)(\.\w+|__pycache__|build|dist|demo)/|\.pyc$", name)] == []
 
 
