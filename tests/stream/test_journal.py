@@ -171,7 +171,7 @@ def test_a_journal_of_another_version_is_refused_before_anything_is_lost(tmp_pat
     base = sqlite3.connect(tmp_path / "other")
     base.execute("PRAGMA user_version = 7")
     base.close()
-    with pytest.raises(ArgumentError, match="it has format 7, and this version of echelon reads 2: finish its jobs"):
+    with pytest.raises(ArgumentError, match="it has format 7, and this version of echelon reads 3: finish its jobs"):
         Journal(tmp_path / "other")
 
 

@@ -24,7 +24,7 @@ from echelon.stream.traced import ENOUGH_GAPS, kaplan_meier, quantiles, traced
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
-KINDS = ("run", "up", "job", "round", "down", "end")
+KINDS = ("run", "up", "job", "round", "down", "end", "over")
 NORMAL_99 = 2.5758
 
 
@@ -99,13 +99,13 @@ def test_the_examples_of_the_page_are_a_record(tmp_path):
 def test_the_page_names_every_field_that_is_written_and_no_other(tmp_path):
     path = tmp_path / "run.jsonl"
     recorder = Recorder(path, 1, "theorem2", 1.5, None)
-    job = SimpleNamespace(number=0, name="a")
+    job = SimpleNamespace(number=0, name="a", job=SimpleNamespace(iterations=1))
     recorder.worker_up(0.1, 0, 0)
     recorder.submitted(0.2, job)
     plan = Plan([Slot(rows=1, threshold=1)], [[Task(slot=0, row=0)]])
     recorder.round_over(RoundSeen(0, 1, 0, 0.3, plan, (0,), 0.5, messages=[Arrival(0, 1, 0, 0, 0.4, 0.05, 8, "new")]))
     recorder.worker_down(0.6, 0, 0, "it ended")
-    recorder.delivered(0.7, job, Outcome.DONE, "")
+    recorder.delivered(0.7, job, Outcome.DONE, None)
     recorder.close()
     written = {entry["kind"]: entry for entry in map(json.loads, path.read_text().splitlines())}
     assert sorted(written) == sorted(KINDS)
@@ -113,8 +113,8 @@ def test_the_page_names_every_field_that_is_written_and_no_other(tmp_path):
         shown = json.loads(example_lines(kind)[0])
         assert list(shown) == list(entry)
         table = PAGE.split(f"\n## `{kind}`\n")[1].split("```json")[0]
-        optional = {"rows", "recovered", "left_out", "residual", "without"} if kind == "round" else set()
-        assert {"kind", *re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)} - optional == set(entry)
+        optional = {"round": {"rows", "recovered", "left_out", "residual", "without", "error"}, "end": {"error"}}
+        assert {"kind", *re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)} - optional.get(kind, set()) == set(entry)
     numbers = re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE)
     assert len(numbers) == len(written["round"]["messages"][0])
 

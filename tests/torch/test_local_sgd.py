@@ -267,7 +267,8 @@ def test_whole_numbers_in_buffers_are_means_and_truth_values_stay():
 def test_processes_train_like_a_plain_loop_and_go_on_when_one_is_killed():
     model = network()
     other = deepcopy(model)
-    with ec.Stream("processes", workers=3, progress=False) as stream:
+    # no steps are given to another worker for being late: it would go on from its own memory
+    with ec.Stream("processes", workers=3, progress=False, patience_s=100.0) as stream:
         local = local_sgd(model, stream, quorum=1.0)
         local.run(2)
         plain(other, local.batch, [range(3)] * 2, momentum=MOMENTUM)

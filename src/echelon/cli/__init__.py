@@ -1,5 +1,6 @@
 """The `echelon` command. Each of its commands is a module here, imported when it is run."""
 
+import re
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import echelon
 from echelon.errors import ArgumentError, EchelonError
 
 _LONGEST = 1000  # characters of an error
+_PLACE = r"(\S+:)?\d{1,5}"  # a port, after an address or alone
 
 # what each command is for, its docstring's first line, and an example
 COMMANDS = {
@@ -58,6 +60,10 @@ COMMANDS = {
         "Measure workers before a run: who is slow, who is far, who keeps changing.",
         "echelon check --cluster virtual --workers 4 --seconds 60",
     ),
+    "watch": (
+        "Show a recorded run, or one that is still going on, as a page in a browser.",
+        "echelon watch run.jsonl",
+    ),
     "report": (
         "Say how a recorded run went: jobs and their delays, iterations, workers and messages.",
         "echelon report run.jsonl",
@@ -90,10 +96,24 @@ class _Later(TyperGroup):
         return name, stand_in if name is None else _loaded(name), rest
 
 
+class _Command(TyperCommand):
+    """A command whose option `--page` may stand without a value, which Typer does not know."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with any free port for a `--page` that is followed by none."""
+        if any("--page" in option.opts for option in self.params):
+            ports = [bool(re.fullmatch(_PLACE, word)) for word in [*args[1:], ""]]
+            args = [
+                "--page=0" if word == "--page" and not port else word for word, port in zip(args, ports, strict=True)
+            ]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
 def _loaded(name: str) -> Any:
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     function = getattr(import_module(f"echelon.cli.{name}"), name)
-    single.command(name, epilog=f"Example: {COMMANDS[name][1]}")(function)
+    single.command(name, cls=_Command, epilog=f"Example: {COMMANDS[name][1]}")(function)
     return typer.main.get_command(single)
 
 

@@ -55,6 +55,16 @@ OwnCode = Annotated[
         show_default=False,
     ),
 ]
+PageAt = Annotated[
+    str | None,
+    typer.Option(
+        "--page",
+        metavar="[[ADDRESS:]PORT]",
+        help="Show it as a page in a browser, at any free port of this machine unless one is given. The address that "
+        "is printed has a token, without which nothing is shown.",
+        show_default=False,
+    ),
+]
 ClusterSpec = Annotated[
     str,
     typer.Option(

@@ -11,12 +11,13 @@ from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.cli.what_if_report import show_what_if
 from echelon.errors import ArgumentError
+from echelon.files import whole
 from echelon.master.actions import Outcome
 from echelon.stream import Record, read_record
 from echelon.stream.planning import DEAR
 from echelon.stream.recorded import busy, iterations, span
 from echelon.stream.timeline import record_timeline
-from echelon.stream.what_if import what_if
+from echelon.stream.what_if import WhatIf, what_if
 
 _JOBS_SHOWN = 20
 
@@ -34,6 +35,9 @@ def report(
             show_default=False,
         ),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="File for the page of the run: one file, for any browser.", show_default=False)
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Say how a recorded run went: jobs and their delays, iterations, workers and messages."""
@@ -45,12 +49,19 @@ def report(
     said = run_report(record)
     replayed = what_if(record)
     pictures = [] if folder is None else _draw(record, said, folder)
+    if html is not None:
+        _write_page(run, replayed, html)
     if json:
-        print_json(said | {"what_if": replayed.as_dict(), "pictures": [str(path) for path in pictures]})
+        written = None if html is None else str(html)
+        print_json(
+            said | {"what_if": replayed.as_dict(), "pictures": [str(path) for path in pictures], "html": written}
+        )
         return
     _show(said)
     show_what_if(replayed)
     out.print(f"Pictures: {', '.join(map(str, pictures))}", soft_wrap=True)
+    if html is not None:
+        out.print(f"Page: {html}", soft_wrap=True)
 
 
 def run_report(record: Record) -> dict[str, Any]:
@@ -97,6 +108,15 @@ def run_report(record: Record) -> dict[str, Any]:
         "workers": workers,
         "jobs": jobs,
     }
+
+
+def _write_page(run: Path, replayed: WhatIf, path: Path) -> None:
+    """Write the page of a run as one file."""
+    from echelon.page.followed import whole_record
+    from echelon.page.one_file import html
+
+    with whole(path) as beside:
+        beside.write_text(html(whole_record(run, replayed.as_dict()), title=run.name), encoding="utf-8")
 
 
 def _parts_per_row(record: Record) -> float | None:

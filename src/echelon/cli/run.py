@@ -14,7 +14,7 @@ import typer
 
 from echelon.cli.choices import cluster_spec, profile_with, started_cluster
 from echelon.cli.console import err, out, print_json, print_table, show
-from echelon.cli.options import AsJson, ClusterSpec, Law, OwnCode
+from echelon.cli.options import AsJson, ClusterSpec, Law, OwnCode, PageAt
 from echelon.clusters import CLUSTERS
 from echelon.errors import ArgumentError
 from echelon.files import whole
@@ -81,6 +81,7 @@ def run(
     metrics: Annotated[
         Path | None, typer.Option(help="File for counts of what happens, for Prometheus; rewritten every 5 seconds.")
     ] = None,
+    page: PageAt = None,
     journal: Annotated[Path | None, typer.Option(help="File from which a killed run goes on.")] = None,
     results: Annotated[Path | None, typer.Option(help="Folder for the results, one file per job.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
@@ -113,7 +114,7 @@ def run(
     started = closing(started_cluster(where, workers=workers, emulate=emulated, seed=seed))
     with _interrupted(journal), started as workplace, Stream(
         workplace, redundancy=redundancy, profile=known, split=split, strategy=strategy, overlap=overlap, record=record,
-        verify=verify, metrics=metrics, journal=journal, seed=seed,
+        verify=verify, metrics=metrics, page=page or False, journal=journal, seed=seed,
     ) as stream:  # fmt: skip
         if stream.resumed:
             err.print(f"Resuming {len(stream.resumed)} jobs of {journal}.")

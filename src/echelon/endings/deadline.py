@@ -39,7 +39,7 @@ class Deadline(Policy):
     @property
     def learns(self) -> bool:
         """Whether the time is "auto"."""
-        return self.seconds == AUTO
+        return isinstance(self.seconds, str)
 
     def learnt(self, rounds: Curves) -> Policy:
         """Return the deadline by which these rounds would have given most per second."""

@@ -49,7 +49,7 @@ class Quorum(Policy):
     @property
     def learns(self) -> bool:
         """Whether the grace is "auto"."""
-        return self.grace == AUTO
+        return isinstance(self.grace, str)
 
     def learnt(self, rounds: Curves) -> Policy:
         """Return the quorum with the grace by which these rounds would have given most per second."""

@@ -22,18 +22,49 @@ def read_record(path: str | Path) -> Record:
     An entry that can't be meant as written raises `ArgumentError`, which names the file, the line and the field.
     """
     path = Path(path)
-    record: Record | None = None
+    reader = RecordReader()
     for number, entry in _entries(path):
         try:
-            if record is None:
-                record = _begun(entry)
-            else:
-                _take_in(record, entry)
+            reader.take(entry)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: line {number}: {error}") from None
-    if record is None:
+    if reader.record is None:
         raise ArgumentError(f"{path}: {_NO_RUN}")
-    return record
+    return reader.record
+
+
+class RecordReader:
+    """Takes in a record, entry by entry, as its lines have them.
+
+    record: what was said so far; None before the first entry.
+
+    >>> reader = RecordReader()
+    >>> reader.take({"kind": "run", "format": 1, "names": ["a"], "split": "uniform", "redundancy": None})
+    >>> reader.take({"kind": "job", "time": 0.5, "job": 0, "name": "fit"})
+    >>> reader.record.arrivals
+    {0: 0.5}
+    """
+
+    def __init__(self) -> None:
+        self.record: Record | None = None
+
+    def take(self, entry: dict[str, Any]) -> None:
+        """Add an entry; one that can't be meant as written raises `ArgumentError`, which names the field."""
+        if self.record is None:
+            self.record = _begun(entry)
+        else:
+            _take_in(self.record, entry)
+
+
+def entry_of(line: str) -> dict[str, Any] | None:
+    """Return the entry of a line; None where it is not JSON, as a line that was cut off."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
+        raise ArgumentError("must be an object with a kind")
+    return entry
 
 
 def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -43,13 +74,13 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise ArgumentError(f"{path}: can't be read; {error}") from None
     for number, line in enumerate(lines, start=1):
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            if number == len(lines):
-                return
-            raise ArgumentError(f"{path}: line {number} is not an entry of a record; must be JSON") from None
-        if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
-            raise ArgumentError(f"{path}: line {number} is not an entry of a record; must be an object with a kind")
+            entry = entry_of(line)
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: line {number} is not an entry of a record; {error}") from None
+        if entry is None and number == len(lines):
+            return
+        if entry is None:
+            raise ArgumentError(f"{path}: line {number} is not an entry of a record; must be JSON")
         yield number, entry
 
 
@@ -77,16 +108,29 @@ def _take_in(record: Record, entry: dict[str, Any]) -> None:
             if job in record.arrivals:
                 raise ArgumentError(f"job: {job} is not allowed; it came in before, and must do so once")
             arrival, name = _time(entry, "time"), _text("name", _field(entry, "name"))
+            length = entry.get("iterations")
+            record.iterations[job] = None if length is None else checks.whole("iterations", length, least=0, most=MOST)
             record.arrivals[job], record.job_names[job] = arrival, name
         case "end":
             job = _job(entry, record)
             if job in record.departures:
                 raise ArgumentError(f"job: {job} is not allowed; it ended before, and must do so once")
             outcome = checks.one_of("outcome", _field(entry, "outcome"), [each.value for each in Outcome])
+            if entry.get("error") is not None:
+                record.errors[job] = _text("error", entry["error"])
             record.departures[job] = _time(entry, "time", least=record.arrivals[job])
             record.outcomes[job] = outcome
+        case "up":
+            record.joins.append((_time(entry, "time"), _place("place", _field(entry, "place"), record)))
         case "down":
-            record.losses.append((_time(entry, "time"), _place("place", _field(entry, "place"), record)))
+            time, place = _time(entry, "time"), _place("place", _field(entry, "place"), record)
+            record.reasons.append(_text("reason", entry.get("reason", "")))
+            record.losses.append((time, place))
+        case "wrong":
+            where = _field(entry, "place")
+            record.wrong.append((_time(entry, "time"), None if where is None else _place("place", where, record)))
+        case "over":
+            record.over = True
         case "round":
             record.rounds.append(_round(entry, record))
 
@@ -98,10 +142,7 @@ def _round(entry: dict[str, Any], record: Record) -> RecordedRound:
     needed = [checks.whole("needed", rows, least=1, most=MOST) for rows in _listed("needed", _field(entry, "needed"))]
     if not needed:
         raise ArgumentError("needed: [] is not allowed; must be one number per slot")
-    lanes = {
-        place: [checks.number("lanes", cost, above=0, size=LONGEST) for cost in costs]
-        for place, costs in _by_place("lanes", _field(entry, "lanes"), record).items()
-    }
+    lanes = {place: _costs(costs) for place, costs in _by_place("lanes", _field(entry, "lanes"), record).items()}
     rows: dict[int, list[tuple[int, int]]] = {}
     if "rows" in entry:
         rows = {
@@ -116,6 +157,7 @@ def _round(entry: dict[str, Any], record: Record) -> RecordedRound:
     ]
     if recovered and (len(recovered) != len(needed) or max(recovered) > end - start + SLACK_S):
         raise ArgumentError(f"recovered: {recovered!r} is not allowed; must be one time within the round per slot")
+    messages = _messages(entry, len(record.names), len(needed), end - start + SLACK_S)
     return RecordedRound(
         job=job,
         iteration=_whole(entry, "iteration"),
@@ -123,7 +165,7 @@ def _round(entry: dict[str, Any], record: Record) -> RecordedRound:
         end=end,
         needed=needed,
         lanes=lanes,
-        messages=_messages(entry, len(record.names), len(needed), end - start + SLACK_S),
+        messages=messages,
         rows=rows,
         recovered=recovered,
         came=checks.whole("came", entry.get("came", 0), least=0, most=MOST),
@@ -136,7 +178,16 @@ def _round(entry: dict[str, Any], record: Record) -> RecordedRound:
             checks.whole("without", place, least=0, most=len(record.names) - 1)
             for place in _listed("without", entry.get("without", []))
         ],
+        error=checks.number("error", entry.get("error", 0.0), least=0),
+        sizes=_sizes(entry.get("bytes"), len(messages)),
     )
+
+
+def _costs(costs: list[Any]) -> list[float]:
+    """Return the costs of a lane; there may be many, so they are checked at once."""
+    if all(type(cost) is float and 0 < cost <= LONGEST for cost in costs):
+        return costs
+    return [checks.number("lanes", cost, above=0, size=LONGEST) for cost in costs]
 
 
 def _messages(entry: dict[str, Any], places: int, slots: int, length: float) -> list[Message]:
@@ -164,6 +215,17 @@ def _messages(entry: dict[str, Any], places: int, slots: int, length: float) -> 
             )
         kept.append((place, slot, row, arrival, seconds, cost))
     return kept
+
+
+def _sizes(value: object, messages: int) -> list[int]:
+    """Return the bytes of each message, which an entry has as one number where all are alike."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return [checks.whole("bytes", value, least=0, most=MOST**2)] * messages
+    if len(value) != messages:
+        raise ArgumentError(f"bytes: {len(value)} numbers are not allowed; must be one per message, or one for all")
+    return [checks.whole("bytes", size, least=0, most=MOST**2) for size in value]
 
 
 def _field(entry: dict[str, Any], name: str) -> Any:

@@ -3,7 +3,7 @@
 Pure functions on a `Record`: no file, no clock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -56,8 +56,8 @@ def links(record: Record) -> FloatArray:
     """
     found: list[list[float]] = [[] for _ in record.names]
     for seen in record.rounds:
-        for place, lateness in _lateness(seen).items():
-            found[place].append(lateness)
+        for place, late in lateness(seen).items():
+            found[place].append(late)
     return np.array([median(values) if values else np.nan for values in found])
 
 
@@ -69,10 +69,11 @@ def tasks_seen(record: Record) -> list[TaskSeen]:
     before the first round of a job the master loads the job's work.
     """
     link = np.nan_to_num(links(record)).tolist()
-    return [task for number, seen in enumerate(record.rounds) for task in _tasks_of(number, seen, record, link)]
+    return [task for number, seen in enumerate(record.rounds) for task in tasks_of(number, seen, record.losses, link)]
 
 
-def _lateness(seen: RecordedRound) -> dict[int, float]:
+def lateness(seen: RecordedRound) -> dict[int, float]:
+    """Return by how much each place's first message was late: its arrival, less the time of the task."""
     first = {place: rows[0] for place, rows in seen.rows.items() if rows}
     return {
         place: max(0.0, arrival - seconds)
@@ -89,9 +90,12 @@ def _working_until(seen: RecordedRound, place: int) -> float:
     return seen.start + seen.recovered[slots.pop()]
 
 
-def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float]) -> Iterator[TaskSeen]:
+def tasks_of(
+    number: int, seen: RecordedRound, losses: Sequence[tuple[float, int]], link: Sequence[float]
+) -> Iterator[TaskSeen]:
+    """Yield the tasks of one round, as `tasks_seen` has them, given its number and the link of each place."""
     own = {place: set(rows) for place, rows in seen.rows.items()}
-    lost = {place: time for time, place in reversed(record.losses) if seen.start <= time <= seen.end}
+    lost = {place: time for time, place in reversed(losses) if seen.start <= time <= seen.end}
     sent: dict[int, set[tuple[int, int]]] = {place: set() for place in own}  # a message may come twice
     last: dict[int, float] = {}
     given_again: set[int] = set()  # places whose lane was, in part, computed by others too
@@ -110,7 +114,7 @@ def _tasks_of(number: int, seen: RecordedRound, record: Record, link: list[float
         there.add((slot, row))
         begun = max(seen.start, stop - seconds)
         yield TaskSeen(place, number, begun, stop, seconds, cost if mine else None, finished=True, needed=needed)
-    late = [lateness - link[place] for place, lateness in _lateness(seen).items()]
+    late = [after - link[place] for place, after in lateness(seen).items()]
     really = seen.start + max(0.0, median(late) if late else 0.0)
     # the master decodes after the last message, and does not see what is finished meanwhile
     deaf = seen.start + max((message[3] for message in seen.messages), default=0.0)

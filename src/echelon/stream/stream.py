@@ -31,7 +31,7 @@ from echelon.stream.driver import Decide, Driver
 from echelon.stream.handle import Delivery, Handle
 from echelon.stream.journal import Entry, Journal
 from echelon.stream.kept import Kept, Store
-from echelon.stream.monitors import metrics_observer
+from echelon.stream.monitors import metrics_observer, page_at, page_observer
 from echelon.stream.observer import Observer, Observers, Running
 from echelon.stream.pacing import Pacing
 from echelon.stream.ready import delivery_of
@@ -84,6 +84,8 @@ class Stream(Closing):
     record: a file that takes the run, for ``echelon report`` and ``echelon trace``.
     metrics: a file for counts of what happens, in the text form of OpenMetrics, which Prometheus reads: written whole,
         every five seconds and at the end (docs/guide/metrics.md).
+    page: whether to show the stream as a page in a browser: True, a port, or an address and a port ("0.0.0.0:8765",
+        which others can reach). Its address, `page_url`, has a token, without which nothing is shown; it is printed.
     observers: objects told of all that happens; see `Observer`.
     progress: whether to show what goes on; by default on a terminal and in a notebook only.
 
@@ -114,6 +116,7 @@ class Stream(Closing):
         journal: str | Path | None = None,
         record: str | Path | None = None,
         metrics: str | Path | None = None,
+        page: bool | str = False,
         observers: Sequence[Observer] = (),
         progress: bool | None = None,
         seed: int = 1,
@@ -134,6 +137,7 @@ class Stream(Closing):
                 raise ArgumentError(f"{name}: {path!r} is not allowed; must be the path of a file")
         check_apart(journal=journal, record=record, metrics=metrics)
         checks.flag("adapt", adapt)
+        where = page_at(page)
         if progress is not None:
             checks.flag("progress", progress)
         observers = checks.items("observers", observers)
@@ -168,6 +172,7 @@ class Stream(Closing):
             self._driver = Driver(self._cluster, decide, pacing, self._told, defaults, part_timeout_s)
             self._driver.overlap, self._overlap = bool(overlap), overlap
             self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
+            self.page_url = None if where is None else self._show_page(where, names, split)
             undo.pop_all()
         self._turning = Turning(self._driver, self._cluster, self._out.break_down)
         self.pass_time = self._out.pass_time = self._turning.pass_time
@@ -185,6 +190,16 @@ class Stream(Closing):
     def _decider(self, patience_s: float | None) -> Decide:
         """Return the function that decides: takes an event, and returns what to do."""
         return Master(patience=patience_s).handle
+
+    def _show_page(self, where: tuple[str, int], names: Sequence[str], split: str) -> str:
+        """Show the stream as a page from now on; return its address."""
+        page = page_observer(
+            where, names, now=self._driver.now, expected=lambda: self._pacing.expected, virtual=self._cluster.virtual,
+            cluster=type(self._cluster).__name__, split=split, redundancy=self.redundancy,
+        )  # fmt: skip
+        self._told.add(page)
+        url: str = page.url
+        return url
 
     def __repr__(self) -> str:
         where, jobs = type(self._cluster).__name__, len(self._out.outstanding())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import median
 
 import numpy as np
@@ -66,7 +67,7 @@ def record_timeline(record: Record, *, most_rounds: int = 40, horizon: float | N
     shown = [seen for seen in record.rounds[:most_rounds] if seen.start <= first + horizon]
     jobs = list(dict.fromkeys(seen.job for seen in shown))
     tasks = tasks_seen(replace(record, rounds=shown))
-    stretches = _stretches(tasks)
+    stretches = [replace(some[-1], start=min(task.start for task in some)) for some in stretches_of(tasks)]
     taken, drawn = iterations(record), iterations(replace(record, rounds=shown))
     left = [record.departures.get(job, np.nan) if drawn[job] == taken[job] else np.nan for job in jobs]
     waits = waits_for(shown, tasks, len(record.names))
@@ -75,7 +76,7 @@ def record_timeline(record: Record, *, most_rounds: int = 40, horizon: float | N
         worker=np.array([task.place for task in stretches]),
         job=np.array([jobs.index(shown[task.round].job) for task in stretches]),
         iteration=np.array([shown[task.round].iteration for task in stretches]),
-        work=np.array([_work(task) for task in stretches]),
+        work=np.array([work_of(task) for task in stretches]),
         start=np.array([task.start for task in stretches]),
         stop=np.array([task.stop for task in stretches]),
         arrivals=np.array([record.arrivals.get(job, np.nan) for job in jobs]),
@@ -88,20 +89,15 @@ def record_timeline(record: Record, *, most_rounds: int = 40, horizon: float | N
     )
 
 
-def _work(task: TaskSeen) -> int:
+def work_of(task: TaskSeen) -> int:
+    """Return what a task was good for: `USEFUL`, `LATE` or `PURGED`."""
     return USEFUL if task.needed else LATE if task.finished else PURGED
 
 
-def _stretches(tasks: Iterable[TaskSeen]) -> list[TaskSeen]:
-    """Return tasks of a worker that follow one another in a round, and were of one use, as one."""
-    found: list[TaskSeen] = []
-    for task in sorted(tasks, key=lambda task: (task.round, task.place, task.stop)):
-        last = found[-1] if found else None
-        if last is not None and (last.round, last.place, _work(last)) == (task.round, task.place, _work(task)):
-            found[-1] = replace(last, start=min(last.start, task.start), stop=task.stop)
-        else:
-            found.append(task)
-    return found
+def stretches_of(tasks: Iterable[TaskSeen]) -> list[list[TaskSeen]]:
+    """Return tasks of a worker that follow one another in a round, and were of one use, together."""
+    ordered = sorted(tasks, key=lambda task: (task.round, task.place, task.stop))
+    return [list(some) for _, some in groupby(ordered, key=lambda task: (task.round, task.place, work_of(task)))]
 
 
 def waits_for(rounds: list[RecordedRound], tasks: Iterable[TaskSeen], places: int) -> FloatArray:

@@ -37,19 +37,31 @@ def waiting(record: Record) -> tuple[Waited, ...]:
     """
     rounds, seconds, most = [0] * len(record.names), [0.0] * len(record.names), [0.0] * len(record.names)
     for seen in record.rounds:
-        needed = needed_messages(seen, seen.messages)
-        if not needed:
+        found = last_awaited(seen)
+        if found is None:
             continue
-        place, *_, end = needed[-1][:4]
+        place, alone, end = found
         rounds[place] += 1
-        others = next((message[3] for message in reversed(needed) if message[0] != place), None)
-        if others is None:
+        if alone is None:
             continue
-        seconds[place] += end - others
+        seconds[place] += alone
         without = [message for message in seen.messages if message[0] != place and message[3] <= end]
         earlier = needed_messages(seen, without, seen.rows.get(place, ()))
         most[place] += end - max((message[3] for message in earlier), default=0.0)
     return tuple(Waited(*found) for found in zip(record.names, rounds, seconds, most, strict=True))
+
+
+def last_awaited(seen: RecordedRound) -> tuple[int, float | None, float] | None:
+    """Return the place that a round waited for last, for how long it waited for that alone, and until when.
+
+    None in place of the time where rows of that place alone were needed; None where no row was.
+    """
+    needed = needed_messages(seen, seen.messages)
+    if not needed:
+        return None
+    place, *_, end = needed[-1][:4]
+    others = next((message[3] for message in reversed(needed) if message[0] != place), None)
+    return place, None if others is None else end - others, end
 
 
 def needed_messages(seen: RecordedRound, messages: Iterable[Message], there: Collection[Row] = ()) -> list[Message]:

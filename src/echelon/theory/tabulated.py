@@ -137,6 +137,10 @@ class TabulatedCdf:
         """Times between which all but 1e-11 of the probability lies."""
         return float(self._left[0]), float(self._right[-1])
 
+    def cdf(self, times: FloatArray) -> FloatArray:
+        """Return P(T <= t) for each time, of their shape."""
+        return self._cdf(np.asarray(times, dtype=np.float64))
+
     def quantile(self, p: float | FloatArray) -> FloatArray:
         """Return the least times t with P(T <= t) >= p, of the shape of `p`; 1e-9 <= p <= 1 - 1e-9.
 
