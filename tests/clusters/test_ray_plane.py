@@ -14,12 +14,12 @@ import echelon as ec
 from echelon import trees
 from echelon.clusters import Added, Down, Message, Sum, Unread, Up
 from echelon.clusters.adding import Rooms
-from echelon.clusters.lane import LARGE
 from echelon.clusters.narrow import EPSILON
 from echelon.clusters.ray import RayCluster
 from echelon.clusters.ray_actor import RayActor
 from echelon.clusters.ray_adder import Held, Summed
 from echelon.clusters.ray_plane import Plane
+from echelon.ports import LARGE
 from tests.clusters.desk import LIMIT_S, Desk, tasks
 
 WORKERS, LENGTH = 4, 300_000

@@ -17,7 +17,7 @@ from echelon.arrays import NumberArray, private
 from echelon.cause import Cause
 from echelon.clusters import blas_threads, frames, shipping
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker
+from echelon.clusters.lane_worker import LaneWorker
 from echelon.clusters.mpi_inbox import BYE, CLOSE, OPEN, SERVE_S, Inbox, Order
 from echelon.clusters.mpi_link import LEAVE, MASTER, SHORT, Link, Patience
 from echelon.clusters.mpi_peer import Peer

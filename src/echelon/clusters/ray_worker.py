@@ -22,7 +22,7 @@ from echelon.arrays import NumberArray, private
 from echelon.cause import Cause
 from echelon.clusters import frames
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker
+from echelon.clusters.lane_worker import LaneWorker
 from echelon.clusters.pace import Pace
 from echelon.clusters.ray_adder import Adder, Asked, Pieces, Summed, cut, slices
 from echelon.clusters.shelf import Shelf

@@ -18,7 +18,7 @@ from echelon.clusters import cuda, seat
 from echelon.clusters.adding import Rooms
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Trouble, Up, Work
 from echelon.clusters.inside import Inside
-from echelon.clusters.lane import LaneWorker
+from echelon.clusters.lane_worker import LaneWorker
 from echelon.clusters.pace import Pace, paces
 from echelon.clusters.places import Places
 from echelon.errors import ClusterError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
 from echelon.clusters.base import Message, Work
-from echelon.clusters.lane import Given, LaneWorker
+from echelon.clusters.lane_worker import Given, LaneWorker
 from echelon.clusters.pace import Pace
 from echelon.plan import Task, stopped_as
 

@@ -15,7 +15,7 @@ from echelon.arrays import NumberArray
 from echelon.cause import Cause
 from echelon.clusters import cuda, frames, seat, shipping
 from echelon.clusters.base import Work
-from echelon.clusters.lane import LaneWorker
+from echelon.clusters.lane_worker import LaneWorker
 from echelon.clusters.memory import RESERVED, Arena, Board, attach_apart
 from echelon.clusters.pace import Pace
 from echelon.clusters.shelf import Shelf
