@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.errors import ArgumentError
-from echelon.torch.scores import by_speed, complete, of_others, scores, waiting
+from echelon.torch.scores import by_speed, complete, scores, waiting
 from echelon.torch.stamping import CLOSED, MISSING, DeviceClock, HostClock, Step
 from echelon.torch.step_record import StepRecord
 from echelon.torch.watch_report import profile_of, reduce_time, reported, usual_parts
@@ -43,13 +43,6 @@ def test_waiting_is_what_its_definition_says(ranks):
         np.testing.assert_allclose(awaited[step], shared, atol=1e-12)
         np.testing.assert_allclose(waited[step], own[step].max() - own[step])
         assert awaited[step].sum() == pytest.approx(waited[step].sum())
-
-
-@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8])
-def test_the_median_of_others_leaves_one_out(ranks):
-    values = np.random.default_rng(ranks).integers(0, 6, (20, ranks)).astype(float)  # with ties
-    wanted = [[np.median(np.delete(row, i)) for i in range(ranks)] for row in values]
-    np.testing.assert_array_equal(of_others(values), wanted)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -73,12 +73,12 @@ def scores(paces: FloatArray) -> list[Score | None]:
     hiccups = (beside > HICCUP * of_others(beside)).sum(axis=0)
     rounds = (~np.isnan(kept)).sum(axis=0)
     for i, worker in enumerate(np.flatnonzero(seen).tolist()):
-        kind = kind_of(max(score[i], lately[i]), hiccups[i] / rounds[i])
+        kind = _kind(max(score[i], lately[i]), hiccups[i] / rounds[i])
         found[worker] = Score(float(usual[i]), float(score[i]), float(lately[i]), float(own[i]), int(hiccups[i]), kind)
     return found
 
 
-def kind_of(score: float, hiccups: float) -> str:
+def _kind(score: float, hiccups: float) -> str:
     """Return what a worker is by its score, and the share of rounds in which it was slower than it usually is."""
     if score > LATE:
         return "chronic"

@@ -5,43 +5,27 @@ which its forward pass began, its first and its last bucket were ready, and the 
 reduce together, so these durations can be compared, whatever their clocks say.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from echelon.arrays import FloatArray, IntArray
+from echelon.stream.scores import Score
+from echelon.stream.scores import scores as scores_of
 
 BEGUN, FIRST, LAST, REDUCED = range(4)  # columns of stamps
 
-LATE = 1.1  # times as slow as the fastest: from here on a rank is late
-HICCUP = 1.5  # times its own usual time, beside the others in that step
-OFTEN = 0.05  # of the steps: hiccups in fewer are single ones
-WINDOWS, LEAST = 10, 25  # how many stretches a run is cut into, of this many steps at least
-
 
 @dataclass(frozen=True, slots=True)
-class RankScore:
-    """What is known of one rank.
+class RankScore(Score):
+    """What is known of one rank: its score, where a pace is the time from the end of a reduce to its last bucket.
 
-    usual_s: from the end of a reduce until its last bucket is ready again, in the middle (median) step.
-    score: that, over the fastest rank's: 1.3 is a rank that takes 30 % longer, whose speed is 1/1.3.
-    lately: the same over the latest of up to ten stretches of the run, of 25 steps at least.
-    own: its usual time in the latest stretch over that in its best: 1.3 is a rank that has become 30 % slower.
-    hiccups: steps in which it took half as long again as it usually does, beside what the others did then.
-    kind: "chronic" where `score` or `lately` is above 1.1; else, by its hiccups, "at times" in a twentieth of the steps
-        or more, "once" in fewer; else "on time".
     waited_s: how long it waited for others, over the whole run.
     awaited_s: how long others waited for it, added up: a moment that one rank waits is shared by all that are not there
         yet. Over all ranks it is the same total.
     """
 
     rank: int
-    usual_s: float
-    score: float
-    lately: float
-    own: float
-    hiccups: int
-    kind: str
     waited_s: float
     awaited_s: float
 
@@ -72,24 +56,6 @@ def waiting(own: FloatArray) -> tuple[FloatArray, FloatArray]:
     return arrivals[:, -1:] - own, awaited
 
 
-def of_others(values: FloatArray) -> FloatArray:
-    """Return the median of all others in each row, for each entry; 1 where there are none.
-
-    >>> of_others(np.array([[1.0, 2.0, 9.0]])).tolist()
-    [[5.5, 5.0, 1.5]]
-    """
-    count = values.shape[1]
-    if count == 1:
-        return np.ones_like(values)
-    order = np.argsort(values, axis=1, kind="stable")
-    sorted_ = np.take_along_axis(values, order, axis=1)
-    places = np.argsort(order, axis=1, kind="stable")
-    low, high = (count - 2) // 2, (count - 1) // 2  # in the row without this entry
-    pair = [np.take_along_axis(sorted_, at + (at >= places), axis=1) for at in (low, high)]
-    found: FloatArray = (pair[0] + pair[1]) / 2
-    return found
-
-
 def scores(stamps: FloatArray, waited: FloatArray, awaited: FloatArray, names: list[int]) -> tuple[RankScore, ...]:
     """Return the scores of all ranks, in their order.
 
@@ -101,34 +67,11 @@ def scores(stamps: FloatArray, waited: FloatArray, awaited: FloatArray, names: l
     [(1.0, 'on time'), (1.3, 'chronic')]
     """
     own = np.maximum(stamps[:, :, LAST], 1e-9)
-    usual = np.median(own, axis=0)
-    stretches = np.array_split(own, max(1, min(WINDOWS, len(own) // LEAST)))
-    medians = np.stack([np.median(some, axis=0) for some in stretches])
-    score, lately = usual / usual.min(), medians[-1] / medians[-1].min()
-    beside = own / usual
-    hiccups = (beside > HICCUP * of_others(beside)).sum(axis=0)
     return tuple(
-        RankScore(
-            rank=rank,
-            usual_s=float(usual[i]),
-            score=float(score[i]),
-            lately=float(lately[i]),
-            own=float(medians[-1, i] / medians[:, i].min()),
-            hiccups=int(hiccups[i]),
-            kind=_kind(max(score[i], lately[i]), hiccups[i] / len(own)),
-            waited_s=float(waited[i]),
-            awaited_s=float(awaited[i]),
-        )
-        for i, rank in enumerate(names)
+        RankScore(**asdict(score), rank=rank, waited_s=float(waited[i]), awaited_s=float(awaited[i]))
+        for i, (rank, score) in enumerate(zip(names, scores_of(own), strict=True))
+        if score is not None  # as each is: these steps have stamps of all ranks
     )
-
-
-def _kind(score: float, hiccups: float) -> str:
-    if score > LATE:
-        return "chronic"
-    if not hiccups:
-        return "on time"
-    return "once" if hiccups < OFTEN else "at times"
 
 
 def by_speed(stamps: FloatArray) -> tuple[FloatArray, FloatArray]:
