@@ -41,6 +41,7 @@ class Bug:
 
 
 DRIVER, MACHINE, COLLECTION = "stream/driver.py", "master/machine.py", "master/collection.py"
+ROWS = "stream/round_messages.py"
 DELIVERER, STREAM, UNKEPT = "stream/deliverer.py", "stream/stream.py", "stream/unkept.py"
 WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
 NURSERY, THREADS, CREW = "clusters/nursery.py", "clusters/threads.py", "clusters/crew.py"
@@ -143,15 +144,15 @@ BUGS = [
         "        if not new or form != expected:\n            pass\n",
     ),
     Bug(
-        "memory is given back before it is used", DRIVER,
-        "            self._messages[slot, row] = widely(self._cluster, message)\n",
-        "            self._messages[slot, row] = widely(self._cluster, message)\n"
-        "            self._cluster.release(message)\n",
+        "memory is given back before it is used", ROWS,
+        "        self._held[message.slot, message.row] = message\n",
+        "        self._held[message.slot, message.row] = message\n"
+        "        self._cluster.release(message)\n",
     ),
     Bug(
         "messages of a job that failed are not given back", DRIVER,
-        "        if running is self._owner:\n            self._drop_messages()",
-        "        if running is self._owner:\n            self._messages = {}",
+        "            self._adding = None\n            self._rows.drop()\n",
+        "            self._adding = None\n            self._rows.drop({})\n",
     ),
     Bug(
         "messages that came ahead are not given back", "stream/ahead.py",
@@ -210,9 +211,8 @@ BUGS = [
         "        self._blame.name(message)\n",
     ),
     Bug(
-        "a row that was lost before it was added up is kept", DRIVER,
-        "            self._cluster.release(self._messages.pop(at))\n",
-        "            self._cluster.release(self._messages[at])\n",
+        "a row that was lost before it was added up is kept", ROWS,
+        "self._held.pop((message.slot, message.row))", "self._held[message.slot, message.row]",
     ),
     Bug(
         "a round whose rows were lost before they were added up counts as done", MACHINE,
@@ -226,18 +226,15 @@ BUGS = [
     Bug(
         "messages of a job that is cancelled while they are added up are not given back", DRIVER,
         "        self._cluster.add(round, tuple(wanted.values()))\n",
-        "        self._cluster.add(round, tuple(wanted.values()))\n        self._owner = None\n",
+        "        self._cluster.add(round, tuple(wanted.values()))\n        self._rows.owner = None\n",
     ),
     Bug(
-        "rows that can be read are forgotten when others were lost before they were added up", DRIVER,
-        "        self._weights, self._forms = {}, {}\n        self._verifying.end()\n        return events.Unread",
-        "        self._messages, self._weights, self._forms = {}, {}, {}\n        self._verifying.end()\n"
-        "        return events.Unread",
+        "rows that can be read are forgotten when others were lost before they were added up", ROWS,
+        "        self._weights, self._forms = {}, {}\n", "        self._held, self._weights, self._forms = {}, {}, {}\n",
     ),
     Bug(
-        "weights are kept when rows were lost before they were added up", DRIVER,
-        "        self._weights, self._forms = {}, {}\n        self._verifying.end()\n        return events.Unread",
-        "        self._forms = {}\n        self._verifying.end()\n        return events.Unread",
+        "weights are kept when rows were lost before they were added up", ROWS,
+        "        self._weights, self._forms = {}, {}\n", "        self._forms = {}\n",
     ),
     Bug(
         "a round is added up although a chosen row was lost", DRIVER,

@@ -225,8 +225,8 @@ def test_memory_of_a_round_is_given_back_at_its_end():
     with stream() as running:
         running.submit(sum_job(iterations=200)).result()
         driver = running._driver
-        assert driver._messages == {}
-        assert driver._weights == {}
+        assert len(driver._rows) == 0
+        assert driver._rows._weights == {}
         assert driver._jobs == {}
         assert driver._finished_rounds == [] or len(driver._finished_rounds) == 1
         assert running._out.outstanding() == []

@@ -16,9 +16,9 @@ from echelon import trees
 from echelon.cause import Cause, caught
 from echelon.clusters import Added, Cluster, Down, Message, Report, Trouble, Unread, Up, Vanished
 from echelon.clusters.faults import MasterKilled
-from echelon.codes import ErrorEstimate, Weights
-from echelon.errors import JournalError, NotDecodable, NotFinite
-from echelon.jobs import Collected, precisions
+from echelon.codes import ErrorEstimate
+from echelon.errors import JournalError, NotFinite
+from echelon.jobs import Collected
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely, work_of
@@ -32,6 +32,7 @@ from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Run
 from echelon.stream.pacing import Pacing, observations
 from echelon.stream.plainly import without_code
 from echelon.stream.planning import Planning
+from echelon.stream.round_messages import RoundMessages
 from echelon.stream.task_times import heard
 from echelon.stream.unkept import Unkept
 from echelon.stream.verifying import Verifying
@@ -86,10 +87,6 @@ class Driver:
         self._jobs: dict[int, Running] = {}
         self._served: Running | None = None  # the job whose round is open
         self._seen: RoundSeen | None = None  # the round that is open
-        self._owner: Running | None = None  # the job whose messages are here
-        self._messages: dict[tuple[int, int], Message] = {}
-        self._weights: dict[int, Weights] = {}
-        self._forms: dict[int, bytes] = {}  # of a round's results, by slot where slots give different things
         self._adding: _Adding | None = None  # what is being added up elsewhere
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
@@ -98,6 +95,7 @@ class Driver:
         self._liveness = Liveness(cluster, self._origin, self.places.keys(), part_timeout_s)
         self._blame = Blame(cluster, self.places, observers, self.now)
         self._verifying = Verifying(cluster, self._blame)
+        self._rows = RoundMessages(cluster, self._approximating, self._verifying, self.now)
         self._finished_rounds: list[tuple[RoundSeen, Store]] = []
         self._unkept = Unkept(self.now)
 
@@ -222,20 +220,20 @@ class Driver:
             if self._ahead.receive(message):
                 self.tell(received)
             return
-        new = (slot, row) not in self._messages and slot not in self._weights
+        new = self._rows.lacks(slot, row)
         came = _arrival((*arrival, "new" if new else "again"))
         seen.received += 1
         seen.nbytes += nbytes
         seen.messages.append(came)
         self._observers.tell(Observer.received, came)
-        expected = self._forms.setdefault(slot if running.job.by_slot else 0, form) if new else form
+        expected = self._rows.form(message) if new else form
         if running.verify is not None and new and form == expected and self._verifying.votes(slot):
             self._vote(widely(self._cluster, message), seen, received)
             return
         if not new or form != expected:
             self._cluster.release(message)
         else:
-            self._messages[slot, row] = widely(self._cluster, message)
+            self._rows.keep(widely(self._cluster, message))
             seen.end = now
         if form != expected:
             mixed = _MIXED.format(expected.decode(), form.decode())
@@ -248,7 +246,7 @@ class Driver:
         """Take in a message that counts when another worker has sent the same."""
         found = self._verifying.vote(message, received.time)
         if isinstance(found, Message):
-            self._messages[message.slot, message.row] = found
+            self._rows.keep(found)
             seen.end = received.time
         self.tell(received if isinstance(found, Message) else found)
 
@@ -272,9 +270,11 @@ class Driver:
             case actions.Replan(job=job, round=round, workers=workers, following=following):
                 return self._open(self._jobs[job], round, workers, following)
             case actions.Recover(round=round, slot=slot, rows=rows):
-                return self._recover(round, slot, rows)
+                assert self._seen is not None
+                assert self._seen.round == round
+                return self._rows.recover(self._seen, slot, rows)
             case actions.Approximate(slot=slot, rows=rows):
-                self._approximate(slot, rows)
+                self._rows.approximate(slot, rows)
             case actions.Stop(round=round, slot=slot):
                 self._cluster.stop(round, slot)
             case actions.Purge(round=round):
@@ -308,7 +308,7 @@ class Driver:
         here, workers = workers, self._liveness.free(workers, round, self.now())
         taken = self._ahead.take(running)
         try:
-            if taken is None and not self._messages:  # else some rows of this iteration are there
+            if taken is None and not self._rows:  # else some rows of this iteration are there
                 self._recode(running, workers)
             loading = not store.loaded if taken is None else taken.loading
             if not store.loaded:
@@ -335,21 +335,15 @@ class Driver:
             self._not_ctrl_c(error)
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
-            self._drop_messages()
+            self._rows.drop()
             return events.Failed(self.now(), round, caught(error))
         seen = RoundSeen(running.number, round, running.iteration, start, plan, owners, loading=loading)
-        if taken is not None:
-            self._messages = taken.messages
-        if self._messages:
-            seen.end, seen.came = start, len(self._messages)
-            seen.received = seen.came
-            seen.nbytes = sum(trees.layout(message.form).nbytes for message in self._messages.values())
-            self._forms = {slot if job.by_slot else 0: message.form for (slot, _), message in self._messages.items()}
-        self._seen, self._served, self._owner = seen, running, running
+        came = self._rows.begin(running, seen, None if taken is None else taken.messages)
+        self._seen, self._served = seen, running
         self._liveness.opened(running, seen)
         self._observers.tell(Observer.opened, seen)
         out = () if workers is here else tuple(worker for worker in here if worker not in workers)
-        came, silence = tuple(self._messages), store.times.silence
+        silence = store.times.silence
         return events.Planned(self.now(), round, plan, owners, plan.codes, job.lend, came, ahead, silence, out)
 
     def _load(self, running: Running) -> None:
@@ -375,39 +369,6 @@ class Driver:
         plan, owners = self._planning.ahead(following, workers)
         return events.PlannedAhead(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
 
-    def _recover(self, round: int, slot: int, rows: tuple[int, ...]) -> events.Event:
-        seen, running = self._seen, self._served
-        assert seen is not None
-        assert running is not None
-        if running.verify == "spare":
-            doubt = self._verifying.check(slot, self._messages, self.now())
-            if doubt is not None:
-                return doubt
-        message = self._messages[slot, rows[-1]]
-        coarsest, adding = max(precisions(message, i) for i in range(len(trees.layout(message.form).segments)))
-        try:
-            weights = running.decoders[slot % len(running.decoders)].weights(
-                (*running.job.held(running.state, slot), *rows)
-            )
-        except NotDecodable:
-            return events.Refused(self.now(), round, slot)
-        error = weights.relative_to_terms(coarsest, adding)
-        tolerance = running.job.tolerance
-        if error > (coarsest**0.5 if tolerance is None else tolerance):
-            return events.Refused(self.now(), round, slot)
-        self._weights[slot] = weights
-        seen.recovered[slot] = seen.end
-        seen.error_estimate = seen.error_estimate.worst(ErrorEstimate(relative_to_terms=error))
-        return events.Recovered(self.now(), round, slot)
-
-    def _approximate(self, slot: int, rows: tuple[int, ...]) -> None:
-        """Use the rows of a slot that the round ends without recovering."""
-        assert self._served is not None
-        decoders = self._served.decoders
-        weights = self._approximating.nearest(decoders[slot % len(decoders)], slot, rows)
-        if weights is not None:
-            self._weights[slot] = weights
-
     def _update(self, running: Running, round: int) -> events.Event | None:
         """Have what was chosen added up, where it lies elsewhere, and let the job take its step."""
         seen, self._seen, self._served = self._seen, None, None
@@ -415,8 +376,7 @@ class Driver:
         assert seen is not None
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
-        scale = self._approximating.close(running, seen, self._messages)
-        collected = Collected(self._messages, self._weights, self._cluster.combine, running.codes, scale)
+        collected = self._rows.collected(seen)
         if running.job.added and collected.unread():
             return self._again(round)
         if not running.job.added or not collected.elsewhere():
@@ -440,11 +400,7 @@ class Driver:
     def _unread(self, messages: Sequence[Message], now: float) -> None:
         """Do without messages that can't be read: others are to compute their rows."""
         for message in messages:
-            at = message.slot, message.row
-            if self._messages.get(at) is not message:
-                continue
-            self._cluster.release(self._messages.pop(at))
-            if self._seen is not None and message.slot not in self._weights:
+            if self._rows.lose(message) and self._seen is not None:
                 rows = ((message.row, message.worker),)
                 self.tell(events.Rejected(now, self._seen.round, message.slot, rows))
         if self._adding is not None and self._adding.collected.unread():
@@ -452,9 +408,8 @@ class Driver:
             self.tell(self._again(round))
 
     def _again(self, round: int) -> events.Event:
-        """Do an iteration once more; the rows that can still be read stay."""
-        self._weights, self._forms = {}, {}
-        self._verifying.end()
+        """Do an iteration once more, with the rows that can still be read."""
+        self._rows.again()
         return events.Unread(self.now(), round)
 
     def _advance(self, running: Running, seen: RoundSeen, collected: Collected) -> events.Event | None:
@@ -493,8 +448,7 @@ class Driver:
             return events.Failed(self.now(), round, caught(error))
         finally:
             if not vanished:
-                self._messages = collected.messages
-                self._drop_messages()
+                self._rows.drop(collected.messages)
         if vanished:
             self._unread(vanished, self.now())
             return self._again(round)
@@ -518,21 +472,15 @@ class Driver:
     def _decided(self, round: int, finished: bool) -> None:
         self.order(lambda: self.tell(events.Updated(self.now(), round, finished)))
 
-    def _drop_messages(self) -> None:
-        for message in self._messages.values():
-            self._cluster.release(message)
-        self._messages, self._weights, self._forms = {}, {}, {}
-        self._owner = self._adding = None
-        self._verifying.end()
-
     def _deliver(self, number: int, outcome: actions.Outcome, cause: Cause | None) -> None:
         running = self._jobs.pop(number)
         if self._ahead.running is running:
             self._ahead.drop()
         running.store.users -= 1
         self._unload(running.store)
-        if running is self._owner:
-            self._drop_messages()
+        if running is self._rows.owner:
+            self._adding = None
+            self._rows.drop()
         if running is self._served:
             self._seen = self._served = None
             self._liveness.dropped(self.now())
