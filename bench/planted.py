@@ -230,7 +230,8 @@ BUGS = [
     ),
     Bug(
         "rows that can be read are forgotten when others were lost before they were added up", ROWS,
-        "        self._weights, self._forms = {}, {}\n", "        self._held, self._weights, self._forms = {}, {}, {}\n",
+        "        self._weights, self._forms = {}, {}\n",
+        "        self._held, self._weights, self._forms = {}, {}, {}\n",
     ),
     Bug(
         "weights are kept when rows were lost before they were added up", ROWS,
