@@ -42,7 +42,7 @@ class Bug:
 
 DRIVER, MACHINE, COLLECTION = "stream/driver.py", "master/machine.py", "master/collection.py"
 ROWS = "stream/round_messages.py"
-DELIVERER, STREAM, UNKEPT = "stream/deliverer.py", "stream/stream.py", "stream/unkept.py"
+DELIVERER, INTAKE, UNKEPT = "stream/deliverer.py", "stream/intake.py", "stream/unkept.py"
 WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
 NURSERY, THREADS, CREW = "clusters/nursery.py", "clusters/threads.py", "clusters/crew.py"
 
@@ -118,7 +118,7 @@ BUGS = [
         "                self._journal.dropped(running.number)\n", "                pass\n",
     ),
     Bug(
-        "a job is resumed from the iteration before", STREAM,
+        "a job is resumed from the iteration before", INTAKE,
         "*kept, store, entry.iteration, entry.error, entry.residual, key",
         "*kept, store, max(0, entry.iteration - 1), entry.error, entry.residual, key",
     ),
@@ -169,7 +169,7 @@ BUGS = [
         "running.error_estimate = seen.error_estimate",
     ),
     Bug(
-        "error_estimate is lost on resume", STREAM,
+        "error_estimate is lost on resume", INTAKE,
         "*kept, store, entry.iteration, entry.error, entry.residual, key",
         "*kept, store, entry.iteration, residual=entry.residual, key",
     ),

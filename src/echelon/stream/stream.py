@@ -5,23 +5,18 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from echelon import checks
 from echelon.closing import Closing
 from echelon.clusters import Cluster, seat
-from echelon.codes import NO_ERROR, ErrorEstimate
 from echelon.errors import ArgumentError, ClusterError, JournalError
 from echelon.jobs import IterativeJob
 from echelon.jobs.base import checked_verify
-from echelon.master.events import Cancelled
 from echelon.master.machine import Master
 from echelon.profile import Profile, Speeds
-from echelon.schemes import CodedPlan
 from echelon.splits import SPLITS
 from echelon.stream.coding import Coding
 from echelon.stream.defaults import Defaults
@@ -29,24 +24,22 @@ from echelon.stream.deliverer import Deliverer
 from echelon.stream.display import display
 from echelon.stream.driver import Decide, Driver
 from echelon.stream.handle import Delivery, Handle
-from echelon.stream.journal import Entry, Journal
-from echelon.stream.kept import Kept, Store
+from echelon.stream.intake import Intake
+from echelon.stream.journal import Journal
+from echelon.stream.kept import Kept
 from echelon.stream.monitors import metrics_observer, page_at, page_observer
-from echelon.stream.observer import Observer, Observers, Running
+from echelon.stream.observer import Observer, Observers
 from echelon.stream.pacing import Pacing
-from echelon.stream.ready import delivery_of
 from echelon.stream.record import Recorder, check_apart
 from echelon.stream.shown import line, tables
 from echelon.stream.starting import started
 from echelon.stream.strategist import Strategist
 from echelon.stream.turning import Turning
-from echelon.stream.verifying import check_choice
 
 log = logging.getLogger("echelon.stream")
 
 _START_S = 60.0  # how long workers may take to start
 _TURN_S = 0.1  # how long an asynchronous loop waits at a time
-_LONGEST_KEY = 1000
 
 
 class Stream(Closing):
@@ -144,8 +137,7 @@ class Stream(Closing):
         for observer in observers:
             if not isinstance(observer, Observer):
                 raise ArgumentError(f"observers: {observer!r} is not allowed; must be an Observer")
-        self._coding, self._entering = Coding(self.redundancy, self.seed), Lock()
-        self._next = 0
+        coding = Coding(self.redundancy, self.seed)
         self._cluster = started(cluster, workers, profile, emulate, self.seed)
         with ExitStack() as undo:
             undo.callback(self._cluster.close)
@@ -167,11 +159,14 @@ class Stream(Closing):
                 self._told.add(metrics_observer(metrics, names))
             for observer in observers:
                 self._told.add(observer)
-            defaults = Defaults(pacing, self._coding.at) if self.redundancy is None else None
+            defaults = Defaults(pacing, coding.at) if self.redundancy is None else None
             decide = self._decider(patience_s)
             self._driver = Driver(self._cluster, decide, pacing, self._told, defaults, part_timeout_s)
-            self._driver.overlap, self._overlap = bool(overlap), overlap
-            self._strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
+            strategist = None if strategy is None else Strategist(profile, pacing, self.seed)
+            self._intake = Intake(
+                self._driver, self._out, coding, strategist, self._journal,
+                workers=places, verify=self.verify, overlap=overlap,
+            )  # fmt: skip
             self.page_url = None if where is None else self._show_page(where, names, split)
             undo.pop_all()
         self._turning = Turning(self._driver, self._cluster, self._out.break_down)
@@ -182,7 +177,7 @@ class Stream(Closing):
             if shown is not None:
                 self._told.add(shown)
             self._await_workers()
-            self.resumed = self._resume()
+            self.resumed = self._intake.resume()
         except BaseException:
             self.close(wait=False)
             raise
@@ -292,32 +287,7 @@ class Stream(Closing):
             and no other job is made; with a journal also if it has, in this or in an earlier run: then the handle has
             its result. A job that failed or was cancelled gives its key free when that was told.
         """
-        self._check_job(job)
-        if key is not None and (not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY):
-            raise ArgumentError(f"key: {key!r} is not allowed; must be a text of 1 to {_LONGEST_KEY} characters")
-        with self._entering:
-            self._check_open()
-            known = self._under(key)
-        if known is not None:
-            return known
-        plan = self._planned(job)
-        with self._entering:  # so that jobs reach the master in the order of their numbers
-            self._check_open()
-            known = self._under(key)  # by now, perhaps
-            if known is not None:
-                return known
-            # a copy: the job's own state stays as it is, so that it can be submitted again
-            state = deepcopy(job.state)
-            number = self._journal.submitted(job, key=key) if self._journal is not None else self._next
-            return self._enter(number, job, state, Store(plan), deliver=deliver, key=key)
-
-    def _under(self, key: str | None) -> Handle | None:
-        """Return the handle of the job that was submitted under a key before, if there is one."""
-        handle = None if key is None else self._out.under(key)
-        if handle is not None or key is None or self._journal is None:
-            return handle
-        entry = self._journal.find(key)
-        return None if entry is None else self._ended(entry, delivery_of(entry))
+        return self._intake.submit(job, deliver=deliver, key=key)
 
     def keep(self, job: IterativeJob) -> Kept:
         """Return the job as one whose data goes to the workers once, run from one state after another.
@@ -329,109 +299,7 @@ class Stream(Closing):
         ...     [product.run(np.full(2, x)).sum().round(9) for x in (1.0, 2.0)]
         [np.float64(2.0), np.float64(4.0)]
         """
-        self._check_job(job)
-        if not job.restarts:
-            raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
-        if self._journal is not None:
-            raise ArgumentError("job: not allowed with a journal, which does not record what a kept job is asked for")
-        return Kept(job, self._planned, self._submit_kept, self._drop_kept)
-
-    def _drop_kept(self, store: Store) -> None:
-        self._driver.order(partial(self._driver.forget, store))
-
-    def _submit_kept(self, job: IterativeJob, state: Any, store: Store) -> Handle:
-        with self._entering:
-            self._check_open()
-            return self._enter(self._next, job, state, store, deliver=False)
-
-    def _planned(self, job: IterativeJob) -> CodedPlan | None:
-        """Return the plan of a job, if it has one; also makes its code, which may take long."""
-        plan = job.plan if self._strategist is None else self._strategist.plan(job)
-        if self._strategist is not None and self._overlap is None:
-            self._driver.overlap = self._strategist.overlap
-        _, decoders = self._coding.of(job, plan)
-        check_choice(self._verify(job), job, decoders, plan, self.workers)
-        return plan
-
-    def _verify(self, job: IterativeJob) -> str | None:
-        """Return how a job's results are checked: its own choice comes first."""
-        return self.verify if job.verify is None else job.verify
-
-    def _check_job(self, job: IterativeJob) -> None:
-        if not isinstance(job, IterativeJob):
-            raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be a SumJob, a LinearJob or the like")
-        if job.plan is not None and len(job.plan.lanes) != self.workers:
-            raise ArgumentError(
-                f"plan: {len(job.plan.lanes)} lanes; must be {self.workers}, one per worker of the stream"
-            )
-        if job.workers not in (None, self.workers):
-            raise ArgumentError(f"job: it is for {job.workers} workers; the stream has {self.workers}")
-
-    def _check_open(self) -> None:
-        self._out.check_whole()
-        if self._out.closed:
-            raise ClusterError("this stream is closed: it takes no more jobs")
-
-    def _enter(
-        self,
-        number: int,
-        job: IterativeJob,
-        state: Any,
-        store: Store,
-        iteration: int = 0,
-        error: ErrorEstimate = NO_ERROR,
-        residual: float = 0.0,
-        deliver: bool = True,
-        key: str | None = None,
-    ) -> Handle:
-        codes, decoders = self._coding.of(job, store.plan)
-        handle = self._handle(number, job.name, job.iterations, iteration)
-        running = Running(number, handle.name, job, codes, decoders, state, self.now(), store, iteration, error)
-        running.residual = residual
-        running.verify = self._verify(job)
-        self._out.expect(handle, deliver=deliver, key=key)
-        self._driver.order(partial(self._driver.submit, running))
-        return handle
-
-    def _handle(self, number: int, name: str | None, iterations: int | None, iteration: int) -> Handle:
-        self._next = max(self._next, number + 1)
-        name = f"job {number}" if name is None else name
-        return Handle(number, name, iterations, self._cancel, self.pass_time, iteration, self._out.took)
-
-    def _resume(self) -> list[Handle]:
-        """Enter the jobs that a journal holds and that were not delivered, with their last states."""
-        if self._journal is None:
-            return []
-        handles = []
-        for entry in self._journal.undelivered():
-            if entry.status != "open":
-                delivery = delivery_of(entry)
-                handles.append(self._ended(entry, delivery))
-                self._out.add(delivery)
-                continue
-            try:
-                kept = self._journal.load(entry.number)
-                self._check_job(kept[0])
-                store = Store(self._planned(kept[0]))
-            except Exception as error:  # one job that can't go on here does not hold up the others
-                self._out.set_aside(entry.number, str(error))
-                continue
-            handles.append(
-                self._enter(entry.number, *kept, store, entry.iteration, entry.error, entry.residual, key=entry.key)
-            )
-        return handles
-
-    def _ended(self, entry: Entry, delivery: Delivery) -> Handle:
-        """Return a handle of a job that has ended, as the journal says."""
-        handle = self._handle(entry.number, entry.name, entry.iteration, entry.iteration)
-        handle.finish(delivery)
-        return handle
-
-    def _cancel(self, number: int) -> bool:
-        found = self._out.withdraw(number)
-        if found:
-            self._driver.order(lambda: self._driver.tell(Cancelled(self._driver.now(), number)))
-        return found
+        return self._intake.keep(job)
 
     # results out
 
@@ -470,10 +338,8 @@ class Stream(Closing):
             raise ClusterError("a job's own code can't close the stream that runs it")
         if wait:
             self._out.wait_for_all()
-        with self._entering:
-            if self._out.closed:
-                return
-            self._out.closed = True
+        if not self._intake.close():
+            return
         with ExitStack() as ends:
             ends.callback(self._out.warn_of_unasked)
             ends.callback(self._out.drop_all)
