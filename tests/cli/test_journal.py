@@ -23,6 +23,7 @@ def job(name):
 
 listed = [job("a"), job("b"), job("c")]
 """
+VIRTUAL = "--cluster", "virtual", "--workers", 2
 
 
 @pytest.fixture
@@ -115,18 +116,7 @@ def test_a_journal_that_is_not_there_is_not_made(run, tmp_path):
 
 def test_a_result_that_cant_be_written_is_not_delivered_and_the_next_run_writes_it(run, file, tmp_path, monkeypatch):
     journal, results = tmp_path / "journal", tmp_path / "results"
-    arguments = [
-        "run",
-        f"{file}:listed",
-        "--cluster",
-        "virtual",
-        "--workers",
-        2,
-        "--journal",
-        journal,
-        "--results",
-        results,
-    ]
+    arguments = ["run", f"{file}:listed", *VIRTUAL, "--journal", journal, "--results", results]
 
     def full(folder, done):
         if done.name == "b":
@@ -150,7 +140,7 @@ def test_a_result_that_cant_be_written_is_not_delivered_and_the_next_run_writes_
 def test_without_a_journal_the_other_results_are_written_and_the_run_ends_in_exit_code_1(run, file, tmp_path):
     results = tmp_path / "results"
     (results / "0001-b.npy").mkdir(parents=True)
-    code, out, err = run("run", f"{file}:listed", "--cluster", "virtual", "--workers", 2, "--results", results)
+    code, out, err = run("run", f"{file}:listed", *VIRTUAL, "--results", results)
     assert code == 1
     assert "b: its result can't be written" in err
     assert sorted(path.name for path in results.iterdir()) == ["0000-a.npy", "0001-b.npy", "0002-c.npy"]
@@ -164,18 +154,7 @@ def test_a_result_that_is_no_array_stays_in_the_journal_and_holds_nobody_up(run,
 
     monkeypatch.setattr(run_module, "save_result", refuse)
     journal, results = tmp_path / "journal", tmp_path / "results"
-    arguments = [
-        "run",
-        f"{file}:listed",
-        "--cluster",
-        "virtual",
-        "--workers",
-        2,
-        "--journal",
-        journal,
-        "--results",
-        results,
-    ]
+    arguments = ["run", f"{file}:listed", *VIRTUAL, "--journal", journal, "--results", results]
     code, _, err = run(*arguments)
     assert code == 1
     assert "--export 1 OUT' gives it as a pickle" in err
@@ -247,7 +226,7 @@ def mutated(run, file, whole, path, seed):
     codes = []
     for arguments in (
         ["journal", path],
-        ["run", f"{file}:listed", "--cluster", "virtual", "--workers", 2, "--journal", path],
+        ["run", f"{file}:listed", *VIRTUAL, "--journal", path],
     ):
         if arguments[0] == "journal" or codes[0] == 2 or seed % 3 == 0:
             code, _, err = run(*arguments)
