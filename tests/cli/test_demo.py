@@ -13,6 +13,9 @@ def test_the_demo_runs_live_and_leaves_its_picture(run, tmp_path):
     assert "13 18 7 3 14" in out
     assert "Every model equals that of a single process to 1e-8" in out
     assert (folder / "timeline.png").stat().st_size > 10_000
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert len(page.encode()) < 2_000_000
+    assert '"split":"uniform"' in page
     assert len(json.loads(run("report", folder / "theorem2.run", "--json")[1])["jobs"]) == 3
 
 

@@ -125,6 +125,24 @@ def test_a_worker_three_times_as_slow_is_chronic_and_awaited():
     assert "for b alone, which takes 3 times as long as the fastest: share rows out by speed." in state["advice"]
 
 
+def test_a_worker_that_is_always_cut_short_has_a_score_at_least(tmp_path):
+    """Rounds take 8 s, in which the slow worker is still at its first row: of one part, and then of twenty."""
+    laws = [lambda draw, size, mean=mean: np.full(size, mean) for mean in (1.0, 30.0)]
+    purged_run(tmp_path / "run", laws, [[1.0] * 8, [1.0, 1.0]], 8, rounds=40)
+    fast, slow = told(tmp_path / "run").state()["workers"]
+    assert (fast["score"], fast["at_least"]) == (1.0, False)
+    assert (slow["used"], slow["score"], slow["kind"], slow["at_least"]) == (
+        0,
+        pytest.approx(8.0, rel=0.02),
+        "chronic",
+        True,
+    )
+    assert (slow["pace_s"], slow["own"]) == (pytest.approx(8.0, rel=0.02), None)
+    purged_run(tmp_path / "other", laws, [[1.0] * 8, [20.0]], 8, rounds=40)
+    slow = told(tmp_path / "other").state()["workers"][1]
+    assert (slow["score"], slow["kind"], slow["at_least"]) == (None, None, False)
+
+
 def test_a_worker_that_is_slow_in_one_round_is_slow_once_and_one_that_became_slower_is_told_by_itself():
     once = begun(*(one_round(number, late=1 if number == 7 else None) for number in range(100))).state()
     assert [worker["kind"] for worker in once["workers"]] == ["on time", "once"]

@@ -100,7 +100,7 @@ def test_the_round_now_says_what_came_and_who_is_missing():
 
 
 def test_metrics_of_a_page_are_those_that_an_observer_of_the_stream_counts():
-    counted = Metrics(["worker 1", "worker 2", "worker 3"])
+    counted = Metrics(["w1", "w2", "w3"])
     with ec.Stream("virtual", workers=3, page=True, redundancy=1.5, observers=[counted], progress=False) as stream:
         stream.submit(sum_job(1)).result()  # from now on the virtual clock stands still
         with Events(stream.page_url) as events:

@@ -37,7 +37,7 @@ class Uses(ec.Observer):
 
 def run(cluster, path, *, jobs=3, job=None, **options):
     """Run some jobs; return the metrics and what a plain observer counted."""
-    metrics, uses = Metrics(), Uses()
+    metrics, uses = Metrics(getattr(cluster, "names", ())), Uses()
     with ec.Stream(cluster, record=path, observers=[metrics, uses], **options) as stream:
         for seed in range(jobs):
             stream.submit(sum_job(seed, **(job or {})))

@@ -18,7 +18,7 @@ def test_a_line_names_epoch_losses_and_a_worker_that_is_slow():
     assert line(2, None, found, None) == "loss 0.1235, validated 0.5"
     assert line(2, 1, found, even) == "epoch 2, loss 0.1235, validated 0.5"
     odd = Speeds(np.array([1.0, 1.5, 1.0]), np.ones(3), np.zeros(3))
-    assert line(1, 1, found, odd).endswith("worker 2 takes 1.5 times as long as usual")
+    assert line(1, 1, found, odd).endswith("w2 takes 1.5 times as long as usual")
 
 
 @pytest.mark.parametrize("progress", [True, False])

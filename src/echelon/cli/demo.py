@@ -11,6 +11,7 @@ from echelon import checks
 from echelon.arrays import FloatArray
 from echelon.cli import demo_job
 from echelon.cli.console import out, print_table
+from echelon.cli.report import write_page
 from echelon.delays import task_laws
 from echelon.plan import Plan
 from echelon.prediction import predict_jobs
@@ -22,13 +23,14 @@ from echelon.simulation import RoundSampler
 from echelon.simulation.simulated_jobs import departures
 from echelon.stream import Stream, read_record
 from echelon.stream.timeline import Timeline, record_timeline
+from echelon.stream.what_if import what_if
 
 RULES = {"uniform": "equal shares", "theorem2": "shares by Theorem 2"}
 _DRAWN_JOBS = 4
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Folder for the records and the picture.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--out", help="Folder for records, picture and page.")] = Path("demo"),
     jobs: Annotated[int, typer.Option(help="Jobs in the stream.")] = 20,
     scale: Annotated[float, typer.Option(help="What the paper's times are multiplied by.")] = 0.05,
 ) -> None:
@@ -87,8 +89,11 @@ def demo(
         "digits right."
     )
     plots.save(plots.timelines(panels, profile.names), folder / "timeline.png")
+    first = folder / "uniform.run"
+    write_page(first, what_if(read_record(first)), folder / "report.html")
     out.print(
-        f"Picture: {folder / 'timeline.png'}; more by: echelon report {folder / 'theorem2.run'}",
+        f"Picture: {folder / 'timeline.png'}; the run with equal shares as a page for a browser: "
+        f"{folder / 'report.html'}; more by: echelon report {folder / 'theorem2.run'}",
         markup=False,
         soft_wrap=True,
     )

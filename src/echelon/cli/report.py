@@ -50,7 +50,7 @@ def report(
     replayed = what_if(record)
     pictures = [] if folder is None else _draw(record, said, folder)
     if html is not None:
-        _write_page(run, replayed, html)
+        write_page(run, replayed, html)
     if json:
         written = None if html is None else str(html)
         print_json(
@@ -110,7 +110,7 @@ def run_report(record: Record) -> dict[str, Any]:
     }
 
 
-def _write_page(run: Path, replayed: WhatIf, path: Path) -> None:
+def write_page(run: Path, replayed: WhatIf, path: Path) -> None:
     """Write the page of a run as one file."""
     from echelon.page.followed import whole_record
     from echelon.page.one_file import html

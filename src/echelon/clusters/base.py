@@ -201,13 +201,14 @@ class RealTime:
 class Cluster(Protocol):
     """Where lanes are executed. One thread drives it; `now`, `pack`, `release`, `wake` and `kill` are for any thread.
 
-    workers: how many places for workers it has.
+    workers: how many places for workers it has. names: what people call them, by place.
     one_host: whether its workers are on the master's machine, and share its devices' memory.
     virtual: whether its time passes only during `poll`; then the thread that waits for a stream drives it.
     fixed: whether its number of workers is given, and no other can be asked for.
     """
 
     workers: int
+    names: list[str]
     virtual: bool
     fixed: bool
     one_host: bool

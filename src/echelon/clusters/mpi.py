@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon import trees
-from echelon.clusters import frames, shipping
+from echelon.clusters import frames, seat, shipping
 from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Sum, Trouble, Up
 from echelon.clusters.mpi_inbox import CLOSE, DIE, OPEN, PURGE, STOP
@@ -72,6 +72,7 @@ class MpiCluster(RealTime, Adding):
         link.streams += 1
         self._stream = link.streams
         self.workers = len(alive)
+        self.names = seat.names(self.workers, emulate)
         self._ranks = {rank: Rank(rank, place) for place, rank in enumerate(alive)}
         self._numbers = {known.number: known for known in self._ranks.values()}
         self._state: tuple[int, int, bytes, list[tuple[int, int]], list[Any]] = (0, 0, b"", [], [])

@@ -73,7 +73,7 @@ class ProcessCluster(RealTime, Adding):
         super().__init__()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
-        self._names = seat.names(self.workers, emulate)
+        self.names = seat.names(self.workers, emulate)
         self._threads = checks.whole("threads", threads, least=1, most=4096)
         self._works: dict[int, tuple[shipping.Packed, bytes]] = {}  # and the frame that announces it
         self._state: tuple[int, int, bytes, list[tuple[int, int]]] = (0, 0, b"", [])
@@ -112,7 +112,7 @@ class ProcessCluster(RealTime, Adding):
         later(os.close, self._woken)
         later(os.close, self._wake)
         self._epoll.register(self._woken, select.EPOLLIN)
-        printed = Printed(self._names)
+        printed = Printed(self.names)
         later(printed.close)
         self._crew = Crew(
             self._paces, self._threads, (board_fd, state_fd), self._board, self._epoll, self._welcome, self._drain,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from echelon import checks, trees
-from echelon.clusters import blas_threads, frames, proc, ray_session, shipping
+from echelon.clusters import blas_threads, frames, proc, ray_session, seat, shipping
 from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Sum, Trouble, Up
 from echelon.clusters.pace import paces
@@ -104,6 +104,7 @@ class RayCluster(RealTime, Adding):
             self._requests, self._one_disk = wanted, self._session.alone
             self._paces = paces(len(wanted), emulate, seed)
             self.workers = len(wanted)
+            self.names = seat.names(self.workers, emulate)
             self._places = Places(self.workers)
             self._group, self._bundles = ray_session.reserve(wanted, apart=resources == "node", wait_s=start_s)
             self._actor = actor_class()

@@ -117,6 +117,7 @@ class ThreadCluster(RealTime, Inside):
         super().__init__()
         self._paces = paces(workers, emulate, seed)
         self.workers = len(self._paces)
+        self.names = seat.names(self.workers, emulate)
         self.over = 0
         self.stopped: dict[int, int] = {}  # the round in which a slot was last recovered
         # not a SimpleQueue, whose wait with a timeout may last for ever (CPython 3.11)

@@ -18,7 +18,7 @@ import numpy as np
 from echelon import checks, ports
 from echelon.arrays import NumberArray
 from echelon.cause import Cause
-from echelon.clusters import shipping
+from echelon.clusters import seat, shipping
 from echelon.clusters.base import Doing, Down, Message, Report, Sum, Trouble, Unread, Up
 from echelon.clusters.faults import (
     Crash,
@@ -87,6 +87,7 @@ class VirtualCluster(Inside):
         self.stay_bytes = stays if stays == float("inf") else checks.number("stay_bytes", stays, least=0)
         self._faults = None if faults is None else checks.instance("faults", faults, Faults)
         self.workers = len(self._paces)
+        self.names = seat.names(self.workers, emulate)
         self.lent: dict[int, list[NumberArray]] = {}  # memory of messages not given back yet
         self.time = 0.0
         self._heap: list[tuple[float, int, Callable[[], None]]] = []

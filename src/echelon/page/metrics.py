@@ -81,7 +81,7 @@ class Metrics(Observer):
     Counts begin with the stream, or with `Stream.watch`: workers that were there before are then called "unknown".
     The thread that drives adds to plain numbers and takes no lock, so what `text` shows may be a message apart.
 
-    names: of the workers, by place; without, they are numbered from "worker 1" on, as in records.
+    names: of the workers, by place; without, they are numbered from "w1" on, as in records.
 
     >>> from echelon.jobs import SumJob
     >>> from echelon.stream import Stream
@@ -122,7 +122,7 @@ class Metrics(Observer):
 
     def worker_up(self, time_s: float, worker: int, place: int) -> None:
         """Give a worker its seat."""
-        self._places += [_Seat(f"worker {number + 1}") for number in range(len(self._places), place + 1)]
+        self._places += [_Seat(f"w{number + 1}") for number in range(len(self._places), place + 1)]
         self._seats[worker] = self._places[place]
         self._places[place].up = 1
 

@@ -10,14 +10,15 @@ import numpy as np
 from echelon.arrays import FloatArray
 from echelon.stream.record import RecordedRound
 from echelon.stream.recorded import TaskSeen, lateness
-from echelon.stream.scores import scores
+from echelon.stream.scores import LATE, Score, scores
 from echelon.stream.timeline import USEFUL, work_of
 from echelon.stream.waiting import last_awaited
 
 LATELY = 250  # rounds from which paces are taken
 _LINKS_EVERY = 16  # rounds in which links are taken anew
 
-_PARTS, _SECONDS, _AT_WORK, _TASKS, _SUM, _SQUARES = range(6)  # columns of what a round shows of each place
+# columns of what a round shows of each place; LEAST: seconds per part, at least, where it finished nothing
+_PARTS, _SECONDS, _AT_WORK, _TASKS, _SUM, _SQUARES, _LEAST = range(7)
 
 
 class Speed(NamedTuple):
@@ -86,7 +87,7 @@ class Seats:
 
     def round_over(self, seen: RecordedRound, tasks: Sequence[TaskSeen]) -> None:
         """Count the tasks of a round."""
-        shown = [[0.0] * 6 for _ in self.all]
+        shown = [[0.0] * 7 for _ in self.all]
         finished: dict[int, int] = {}
         for task in tasks:
             seat, work, row = self.all[task.place], work_of(task), shown[task.place]
@@ -107,6 +108,8 @@ class Seats:
                 row[_TASKS] += 1.0
                 row[_SUM] += pace
                 row[_SQUARES] += pace * pace
+            elif task.cost and not task.finished:
+                row[_LEAST] = max(row[_LEAST], task.seconds / task.cost)
         for place, lane in seen.lanes.items():
             self.all[place].purged += max(0, len(lane) - finished.get(place, 0))
         for place, late in lateness(seen).items():
@@ -142,24 +145,41 @@ class Seats:
 
     def rows(self, *, span_s: float, at_work: set[int]) -> list[dict[str, Any]]:
         """Return what the page shows of each place; span_s: of all rounds, at_work: places that compute now."""
+        lately = np.array(self._rounds) if self._rounds else np.zeros((0, len(self.all), 7))
         with np.errstate(divide="ignore", invalid="ignore"):
-            lately = np.array(self._rounds) if self._rounds else np.zeros((0, len(self.all), 6))
             found = scores(lately[:, :, _SECONDS] / lately[:, :, _PARTS])  # nan where nothing was finished
+        fastest_s = min((score.usual_s for score in found if score is not None), default=np.inf)
         rows = []
         for place, (seat, score) in enumerate(zip(self.all, found, strict=True)):
+            if at_least := score is None:
+                score = _score_at_least(lately[:, place, _LEAST], fastest_s)
             rows.append({
                 "name": seat.name,
                 "state": ("at work" if place in at_work else "idle") if seat.there
                 else "gone" if seat.losses else "starting",
                 "pace_s": None if score is None else score.usual_s,
                 "score": None if score is None else score.score,
-                "own": None if score is None else score.own,
+                "own": None if score is None or at_least else score.own,
                 "kind": None if score is None else score.kind,
+                "at_least": at_least and score is not None,
                 **{name: getattr(seat, name) for name in ("used", "late", "purged", "wrong", "losses", "awaited_s")},
                 "reason": seat.reason or None,
                 "busy": sum(seat.seconds) / span_s if span_s > 0 else None,
             })  # fmt: skip
         return rows
+
+
+def _score_at_least(least_s: FloatArray, fastest_s: float) -> Score | None:
+    """Return the score of a place that never finished a row, by how long it is known to have taken at least.
+
+    least_s: seconds per part, by round; 0 where nothing is known. None where it may be as fast as the others.
+    """
+    known = least_s[least_s > 0]
+    usual_s = float(np.median(known)) if known.size else 0.0
+    if usual_s <= LATE * fastest_s:
+        return None
+    score = usual_s / fastest_s
+    return Score(usual_s, score, score, 1.0, 0, "chronic")
 
 
 def received_bytes(seen: RecordedRound, tasks: Sequence[TaskSeen]) -> tuple[int, int]:

@@ -38,7 +38,7 @@ class Entries(Observer, ABC):
     """
 
     def __init__(self, places: int, split: str, redundancy: float | None, names: Sequence[str] | None) -> None:
-        names = list(names) if names is not None else [f"worker {place + 1}" for place in range(places)]
+        names = list(names) if names is not None else [f"w{place + 1}" for place in range(places)]
         self.places: dict[int, int] = {}
         self._write("run", format=FORMAT, names=names, split=split, redundancy=redundancy)
 

@@ -64,7 +64,7 @@ class Strategist:
             return self._profile.with_workload(critical=job.parts)  # with the laws that it names
         rows = zip(speeds.mean.tolist(), speeds.std.tolist(), speeds.link.tolist(), strict=True)
         workers = [
-            Worker(f"worker {place + 1}", mean=mean, std=max(std, _LEAST_SPREAD * mean), link=link)
+            Worker(f"w{place + 1}", mean=mean, std=max(std, _LEAST_SPREAD * mean), link=link)
             for place, (mean, std, link) in enumerate(rows)
         ]
         if self._profile is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from echelon import checks
 from echelon.closing import Closing
-from echelon.clusters import Cluster, seat
+from echelon.clusters import Cluster
 from echelon.errors import ArgumentError, ClusterError, JournalError
 from echelon.jobs import IterativeJob
 from echelon.jobs.base import checked_verify
@@ -151,8 +151,7 @@ class Stream(Closing):
             self._out = Deliverer(self._journal)
             self._told = Observers(self._out)
             undo.callback(self._told.close)
-            names = [f"worker {place + 1}" for place in range(places)] if profile is None else profile.names
-            self._names = names
+            names = self._names = self._cluster.names if profile is None else profile.names
             if record is not None:
                 self._told.add(Recorder(Path(record), places, split, self.redundancy, names))
             if metrics is not None:
@@ -172,7 +171,6 @@ class Stream(Closing):
         self._turning = Turning(self._driver, self._cluster, self._out.break_down)
         self.pass_time = self._out.pass_time = self._turning.pass_time
         try:
-            names = seat.names(places, profile if emulate is None else emulate)
             shown = display(progress, self._driver, names, fixed=self._cluster.fixed)
             if shown is not None:
                 self._told.add(shown)

@@ -47,7 +47,7 @@ def line(step: int, per_epoch: int | None, found: Trained, speeds: Speeds | None
     """Return where a training is, in words.
 
     >>> line(7, 5, Trained(losses=[0.5]), Speeds([1.0, 1.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]))
-    'epoch 2, loss 0.5, worker 3 takes 2.0 times as long as usual'
+    'epoch 2, loss 0.5, w3 takes 2.0 times as long as usual'
     """
     told = [] if per_epoch is None else [f"epoch {1 + (step - 1) // per_epoch}"]
     told.append(f"loss {found.losses[-1]:.4g}")
@@ -56,5 +56,5 @@ def line(step: int, per_epoch: int | None, found: Trained, speeds: Speeds | None
     if speeds is not None and len(speeds) > 1:
         slowest, usual = int(speeds.mean.argmax()), median(speeds.mean.tolist())
         if speeds.mean[slowest] > _SLOW * usual:
-            told.append(f"worker {slowest + 1} takes {speeds.mean[slowest] / usual:.1f} times as long as usual")
+            told.append(f"w{slowest + 1} takes {speeds.mean[slowest] / usual:.1f} times as long as usual")
     return ", ".join(told)

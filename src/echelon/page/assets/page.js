@@ -212,7 +212,7 @@ class Page {
 
   showChronic(state) {
     const late = state.workers.map((worker, place) => [worker, place]).filter(([worker]) => worker.kind === "chronic");
-    const names = late.map(([worker]) => `${worker.name} (${number(worker.score)})`);
+    const names = late.map(([worker]) => `${worker.name} (${atLeast(worker)}${number(worker.score)})`);
     say(byId("chronic"), names.length ? `Chronically late: ${listed(names, 6)}.` : state.workers.some((worker) => worker.kind) ? "Nobody is chronically late." : "");
     byId("chronic").classList.toggle("some", names.length > 0);
   }

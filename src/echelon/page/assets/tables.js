@@ -4,8 +4,8 @@
 const COLUMNS = [
   // key, title, how it is said, what a bar is relative to, what it means
   ["name", "worker", null, null, "and what it is doing"],
-  ["pace_s", "per row", seconds, null, "usual time for one row"],
-  ["score", "score", (value) => number(value), "score", "usual time over that of the fastest: 1.3 takes 30 % longer"],
+  ["pace_s", "per row", (value, worker) => atLeast(worker) + seconds(value), null, "usual time for one row; at least, where none was ever finished"],
+  ["score", "score", (value, worker) => atLeast(worker) + number(value), "score", "usual time over that of the fastest: 1.3 takes 30 % longer"],
   ["own", "own", (value) => number(value), null, "usual time lately over that in its best stretch"],
   ["kind", "lateness", (value) => value || NONE, null, "once, at times or chronic"],
   ["used", "used", count, null, "rows that results were made of"],
@@ -17,6 +17,11 @@ const COLUMNS = [
   ["busy", "busy", percent, "whole", "share of its time in which it computed"],
 ];
 const STATES = { "at work": "work", idle: "idle", starting: "starting", gone: "gone" };
+
+/** Before what is known of a worker that was always cut short. */
+function atLeast(worker) {
+  return worker.at_least ? "≥ " : "";
+}
 
 class Workers {
   constructor(table, changed) {
@@ -65,7 +70,7 @@ class Workers {
     workers.forEach((worker, place) => {
       const { node, cells } = this.rows[place];
       COLUMNS.forEach(([key, , text, relative], i) => {
-        put(cells[i].shown, worker[key], text ? text(worker[key]) : worker[key]);
+        put(cells[i].shown, worker[key], text ? text(worker[key], worker) : worker[key]);
         if (relative) fill(cells[i].bar, known(worker[key]) ? shares[relative](worker[key]) : 0);
       });
       const name = `${STATES[worker.state] || ""} ${worker.kind === "chronic" ? "chronic" : ""}`;

@@ -37,7 +37,7 @@ class WhatIf {
     const was = this.row({ name: "as it was", family: "", seconds: found.seconds, saved: null, error: null }, null, fastest);
     was.className = "was";
     was.querySelector("td [data-value]").dataset.of = "what_if.seconds";
-    const head = ["strategy", "would have taken", "saved"].map((text, i) => make("th", { scope: "col", text, name: i ? "" : "left" }));
+    const head = ["strategy", "would have taken", "saved"].map((text, i) => make("th", { scope: "col", text, name: i ? "" : "left", colspan: i === 1 ? 2 : 1 }));
     byId("strategies").replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, was, ...rows)));
     this.showWaited(found);
     byId("notes").replaceChildren(...(found.notes || []).map((text, i) => make("li", { of: `what_if.notes.${i}`, text })));
@@ -53,7 +53,8 @@ class WhatIf {
     fill(bar, known(one.seconds) ? one.seconds / most : 0);
     return make("tr", {},
       make("th", { scope: "row" }, cell("name", one.name), make("span", { name: "reason", text: one.family || "" })),
-      make("td", {}, make("span", { name: "mini" }, bar), cell("seconds", seconds(one.seconds)), error),
+      make("td", { name: "left" }, make("span", { name: "mini" }, bar)),
+      make("td", {}, cell("seconds", seconds(one.seconds)), error),
       make("td", {}, cell("saved", seconds(one.saved))));
   }
 
