@@ -59,8 +59,9 @@ class WhatIf {
   }
 
   showWaited(found) {
-    const waited = (found.waited || []).filter((one) => one.seconds > 0), most = Math.max(1e-9, ...waited.map((one) => one.seconds));
-    const rows = waited.slice(0, 8).map((one, i) => {
+    const waited = (found.waited || []).map((one, i) => [one, i]).filter(([one]) => one.seconds > 0);
+    const most = Math.max(1e-9, ...waited.map(([one]) => one.seconds));
+    const rows = waited.slice(0, 8).map(([one, i]) => {
       const of = `what_if.waited.${i}`, bar = make("i"), time = make("span", { of: `${of}.seconds` });
       put(time, one.seconds, seconds(one.seconds));
       fill(bar, one.seconds / most);
