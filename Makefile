@@ -9,7 +9,7 @@ MINUTES ?= 40
 .PHONY: help demo test test-hosts check docs bench bench-compare chaos chaos-live planted reproduce clean
 
 help:
-	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture in demo/"
+	@echo "make demo       the paper's Example 2, live on five worker processes; leaves a picture and a page in demo/"
 	@echo "make test       run the tests"
 	@echo "make test-hosts a stream over hosts that are network namespaces, one of them cut off; needs root and iproute2"
 	@echo "make check      ruff, mypy (strict) and the import layers"
