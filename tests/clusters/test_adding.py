@@ -52,6 +52,15 @@ def test_a_message_of_weight_zero_changes_nothing_even_if_it_is_not_finite():
     assert total.largest == (1.0,)
 
 
+@pytest.mark.parametrize("count", [50, LARGE])
+def test_a_sum_of_nothing_is_zero_also_in_memory_that_was_used_before(count):
+    adding = Adding()
+    assert adding.combine(np.ones(1), [message(0, np.full(count, 7.0))]).largest == (7.0,)
+    total = adding.combine(np.zeros(2), [message(0, np.ones(count)), message(1, np.ones(count))])
+    assert not total.segments[0].any()
+    assert total.largest == (0.0,)
+
+
 def test_memory_of_a_total_is_used_again_when_nobody_has_it_and_never_before():
     adding, messages = Adding(), [message(i, np.full(LARGE, 1.0 + i)) for i in range(2)]
     first = adding.combine(np.ones(2), messages).segments[0]
@@ -75,6 +84,29 @@ def test_rooms_keep_few_and_small_totals_get_none():
     assert len(rooms) == 4
     rooms.clear()
     assert len(rooms) == 0
+
+
+def test_totals_that_grow_each_round_keep_a_few_times_the_memory_of_the_largest():
+    rooms = Rooms()
+    for count in range(LARGE, 2 * LARGE, LARGE // 100):
+        rooms.take(np.dtype("d"), count)
+    assert 1 <= len(rooms) <= 9
+
+
+def test_totals_of_several_sizes_in_turn_lie_where_they_lay_and_what_somebody_has_is_never_given_away():
+    rooms, counts = Rooms(), [LARGE // size for size in range(1, 8)]
+    where = []
+    for _ in range(3):
+        held = [rooms.take(np.dtype("d"), count) for count in counts]
+        where.append([one.__array_interface__["data"][0] for one in held])
+        assert len(set(where[-1])) == len(counts)
+        held.clear()
+    assert where[0] == where[1] == where[2]
+    kept = rooms.take(np.dtype("d"), LARGE)
+    kept.fill(3.0)
+    for count in range(LARGE, 2 * LARGE, LARGE // 20):
+        rooms.take(np.dtype("d"), count).fill(0.0)
+    assert (kept == 3.0).all()
 
 
 def test_many_arrays_are_copied_as_one():

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from echelon.codes import combine
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
 _BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
 _KEPT = 4  # totals of one size that are kept
+_IDLE = 4  # times the largest total that may be kept of other sizes, while nobody has it
 
 
 class Adding:
@@ -57,6 +59,8 @@ def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") ->
         else:
             total = room
             used = [i for i, weight in enumerate(weights.tolist()) if weight != 0]
+            if not used:
+                room.fill(0)
             kernel = partial(_add_slice, weights[used].astype(room.dtype), [segments[i] for i in used], room)
             most.append(float(np.max(by_slices(len(room), room.itemsize, kernel))))
         sums.append(total)
@@ -88,6 +92,8 @@ def _add_slice(weights: NumberArray, messages: Sequence[NumberArray], total: Num
 class Rooms:
     """Memory for large totals, used again as soon as nobody else has it: pages that are there already are quicker.
 
+    Where sizes change, what nobody has is kept up to a few times the largest; what was taken longest ago goes first.
+
     >>> rooms = Rooms()
     >>> first = rooms.take(np.dtype("d"), 1 << 20)
     >>> rooms.take(np.dtype("d"), 1 << 20) is first
@@ -98,7 +104,8 @@ class Rooms:
     """
 
     def __init__(self) -> None:
-        self._rooms: dict[tuple[np.dtype[np.generic], int], list[NumberArray]] = {}
+        self._rooms: dict[tuple[np.dtype[np.generic], int], list[NumberArray]] = {}  # in the order of last use
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return sum(map(len, self._rooms.values()))
@@ -107,18 +114,42 @@ class Rooms:
         """Return memory for so many numbers; None where they are few, and any will do."""
         if count * dtype.itemsize < _LARGE:
             return None
-        known = self._rooms.setdefault((dtype, count), [])
-        for i in range(len(known)):
-            if sys.getrefcount(known[i]) <= _ALONE:
-                return known[i]
-        made: NumberArray = np.empty(count, dtype)
-        if len(known) < _KEPT:
-            known.append(made)
-        return made
+        with self._lock:
+            known = self._rooms.pop((dtype, count), [])
+            at = _free(known)
+            if at is None:
+                self._drop_idle(count * dtype.itemsize)
+            self._rooms[dtype, count] = known
+            if at is not None:
+                return known[at]
+            made: NumberArray = np.empty(count, dtype)
+            if len(known) < _KEPT:
+                known.append(made)
+            return made
+
+    def _drop_idle(self, nbytes: int) -> None:
+        """Before memory of so many bytes is made, give back what nobody has and is too much to keep."""
+        idle = sum(room.nbytes for rooms in self._rooms.values() for room in _all_free(rooms))
+        most = _IDLE * max([nbytes, *(dtype.itemsize * count for dtype, count in self._rooms)])
+        for key, rooms in list(self._rooms.items()):
+            while idle > most and (at := _free(rooms)) is not None:
+                idle -= rooms.pop(at).nbytes
+            if not rooms:
+                del self._rooms[key]
 
     def clear(self) -> None:
         """Give it all back; what somebody has stays there for as long."""
-        self._rooms.clear()
+        with self._lock:
+            self._rooms.clear()
+
+
+def _free(rooms: list[NumberArray]) -> int | None:
+    """Return which of some arrays is held by their list alone."""
+    return next((i for i in range(len(rooms)) if sys.getrefcount(rooms[i]) <= _ALONE), None)
+
+
+def _all_free(rooms: list[NumberArray]) -> list[NumberArray]:
+    return [rooms[i] for i in range(len(rooms)) if sys.getrefcount(rooms[i]) <= _ALONE]
 
 
 def _count(known: list[FloatArray]) -> int:
