@@ -159,3 +159,16 @@ def test_without_shared_memory_of_a_gpu_all_goes_through_the_host_and_the_log_sa
     assert losses[0] == losses[1]
     (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
     assert said == "the GPU's memory can't be shared with workers, and all goes through the host's: no CUDA here"
+
+
+def test_where_workers_may_be_on_other_machines_than_the_model_s_gpu_the_log_says_so_once(stream, monkeypatch, caplog):
+    model, data = nn.Linear(4, 4), (torch.ones(4, 4), torch.ones(4, 4))
+    monkeypatch.setattr("echelon.torch.states._on_gpu", lambda model: True)
+    monkeypatch.setattr("echelon.torch.states.checked_device", str)
+    for one_host, device in ((True, "cuda"), (False, "cpu"), (False, "cuda")):
+        assert not caplog.records
+        monkeypatch.setattr(ec.Stream, "one_host", property(lambda _, one_host=one_host: one_host))
+        with CodedGradient(model, nn.MSELoss(), data, stream=stream, device=device) as coded:
+            assert coded._states._shares is (one_host and device == "cuda")
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
+    assert said.startswith("weights and gradients go through the host's memory")
