@@ -52,41 +52,61 @@ def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") ->
             sums.append(added)
             most.append(largest)
             continue
-        room = rooms.take(segments[0].dtype, len(segments[0])) if told and not np.iscomplexobj(weights) else None
+        cast = np.iscomplexobj(weights) or (not told and np.iscomplexobj(segments[0]))
+        room = None if cast else rooms.take(segments[0].dtype, len(segments[0]))
         if room is None:
             total = combine(weights[None], segments, sizes=None if told else sizes[i])[0]
             most.append(extreme(total))
         else:
             total = room
-            used = [i for i, weight in enumerate(weights.tolist()) if weight != 0]
-            if not used:
-                room.fill(0)
-            kernel = partial(_add_slice, weights[used].astype(room.dtype), [segments[i] for i in used], room)
-            most.append(float(np.max(by_slices(len(room), room.itemsize, kernel))))
+            largest, of_messages = _add(weights, segments, room, told)
+            sizes[i] = sizes[i] if told else of_messages
+            most.append(largest)
         sums.append(total)
     return Total(sums, tuple(most), sizes)
 
 
-def _add_slice(weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, some: slice) -> float:
-    """Write a slice of a weighted sum, block by block; return its largest number, not finite where one is not.
+def _add(
+    weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, told: bool
+) -> tuple[float, FloatArray]:
+    """Write a weighted sum by all processors; return its largest number, and those of the messages that enter it, 0
+    where they are `told`.
+    """
+    sizes, used = np.zeros(len(messages)), np.flatnonzero(weights)
+    if not len(used):
+        total.fill(0)
+        return 0.0, sizes
+    kernel = partial(_add_slice, weights[used].astype(total.dtype), [messages[i] for i in used.tolist()], total, told)
+    found = by_slices(len(total), total.itemsize, kernel)
+    sizes[used] = np.max([of_messages for _, of_messages in found], axis=0)
+    return float(np.max([largest for largest, _ in found])), sizes
+
+
+def _add_slice(
+    weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, told: bool, some: slice
+) -> tuple[float, list[float]]:
+    """Write a slice of a weighted sum, block by block; return its largest number, not finite where one is not, and
+    unless they are `told` those of the messages in the slice.
 
     All of it is done by calls of NumPy that let other threads run, so that slices are added side by side.
     """
-    plain, found = bool((weights == 1).all()), [0.0]
+    plain, largest, sizes = bool((weights == 1).all()), [0.0], [[0.0] for _ in messages]
     scaled = np.empty(0 if plain else min(_BLOCK, some.stop - some.start), total.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         for at in range(some.start, some.stop, _BLOCK):
             block = total[at : min(at + _BLOCK, some.stop)]
             for i, (message, weight) in enumerate(zip(messages, weights, strict=True)):
                 piece = message[at : at + len(block)]
+                if not told:
+                    sizes[i].append(extreme(piece))
                 if not i:
                     np.multiply(piece, weight, out=block)
                 elif plain:
                     np.add(block, piece, out=block)
                 else:
                     np.add(block, np.multiply(piece, weight, out=scaled[: len(block)]), out=block)
-            found.append(extreme(block))
-    return float(np.max(found))
+            largest.append(extreme(block))
+    return float(np.max(largest)), [float(np.max(of_one)) for of_one in sizes]
 
 
 class Rooms:

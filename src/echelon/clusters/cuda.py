@@ -186,8 +186,9 @@ def add_up(
 
     device = next(message.device for message in messages if isinstance(message, torch.Tensor))
     there = [torch.as_tensor(message).to(device) for message in messages]
-    out = there[0] * float(weights[0])
-    for message, weight in zip(there[1:], weights[1:].tolist(), strict=True):
+    used = [(message, weight) for message, weight in zip(there, weights.tolist(), strict=True) if weight != 0]
+    out = used[0][0] * used[0][1] if used else torch.zeros_like(there[0])
+    for message, weight in used[1:]:
         out.add_(message, alpha=weight)
     wanted = [out] if told else [out, *there]
     found = torch.stack([torch.linalg.vector_norm(some, float("inf")) for some in wanted]).tolist()
