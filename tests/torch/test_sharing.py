@@ -127,6 +127,26 @@ def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
     assert all(torch.equal(one, weight.grad) for one, weight in zip(found, model.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_float32(workers):
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Sequential(nn.Linear(300, 600), nn.Tanh(), nn.Linear(600, 300))
+    data = torch.randn(64, 300, generator=generator), torch.randn(64, 300, generator=generator)
+    with (
+        ec.Stream("processes", workers=workers) as stream,
+        CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
+    ):
+        value = coded.backward()
+        found = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    wanted = nn.MSELoss()(model(data[0]), data[1])
+    wanted.backward()
+    assert float(value) == pytest.approx(float(wanted.detach()), rel=1e-6)
+    for one, weight in zip(found, model.parameters(), strict=True):
+        assert one.dtype == torch.float32
+        assert (one - weight.grad).norm() <= 1e-6 * weight.grad.norm()
+
+
 @pytest.mark.parametrize("device", ["tpu", "cpu:1", "cuda:x", "cuda:-1", ""])
 def test_devices_that_torch_does_not_know_are_refused(device):
     with pytest.raises(ArgumentError, match="device: "):
