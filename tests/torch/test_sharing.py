@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 import echelon as ec
-from echelon.clusters import seat
+from echelon.clusters import ThreadCluster, seat
 from echelon.clusters.cuda import NotShared
 from echelon.errors import ArgumentError, JobFailed
 from echelon.torch import CodedGradient
 from echelon.torch.devices import checked_device, resolved
+from echelon.torch.pages import address
 
 
 class Clamped(nn.Module):
@@ -75,6 +76,30 @@ def test_a_gradient_that_is_held_is_not_overwritten_by_the_next(stream):
             coded.backward()
             assert not torch.equal(model.weight.grad, copy)
         assert torch.equal(held, copy)
+
+
+def test_backward_writes_the_message_and_the_model_s_gradients_are_views_of_the_total():
+    def kept(rooms):
+        return {address(room) for some in rooms._rooms.values() for room in some}
+
+    cluster, came = ThreadCluster(2), set()
+    combine = cluster.combine
+
+    def combined(weights, messages):
+        came.update(address(message.segments[0]) for message in messages)
+        return combine(weights, messages)
+
+    cluster.combine = combined
+    model, data = nn.Linear(600, 600), (torch.ones(4, 600), torch.ones(4, 600))
+    with ec.Stream(cluster) as stream, CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        for _ in range(6):
+            model.zero_grad()
+            coded.backward()
+            (total,) = {weight.grad.untyped_storage().data_ptr() for weight in model.parameters()}
+            assert total in kept(cluster._rooms)
+        written = set().union(*(kept(worker.rooms) for worker in cluster._threads.values()))
+        assert came
+        assert came <= written
 
 
 def test_gradients_add_up_over_several_calls(stream):
