@@ -206,6 +206,37 @@ def test_without_shared_memory_of_a_gpu_all_goes_through_the_host_and_the_log_sa
     assert said == "the GPU's memory can't be shared with workers, and all goes through the host's: no CUDA here"
 
 
+class Closed:
+    """Numbers of a model that no worker can open."""
+
+    name = b"closed"
+
+    def __init__(self, tensors):
+        pass
+
+    def write(self, tensors):
+        pass
+
+    def open(self):
+        raise NotShared("cuIpcOpenMemHandle failed with CUDA error 1")
+
+    def __reduce__(self):
+        return Closed, ((),)
+
+
+def test_where_workers_can_not_open_the_memory_of_a_gpu_the_step_is_had_through_the_host(stream, monkeypatch, caplog):
+    model = nn.Linear(400, 400)
+    data = torch.ones(4, 400), torch.ones(4, 400)
+    monkeypatch.setattr("echelon.torch.states.DeviceNumbers", Closed)
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        right = float(coded.backward())
+        coded._states._shares = True  # as if its model were on a GPU
+        caplog.clear()
+        assert [float(coded.backward()) for _ in range(2)] == [right, right]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
+    assert said.endswith("cuIpcOpenMemHandle failed with CUDA error 1")
+
+
 def test_where_workers_may_be_on_other_machines_than_the_model_s_gpu_the_log_says_so_once(stream, monkeypatch, caplog):
     model, data = nn.Linear(4, 4), (torch.ones(4, 4), torch.ones(4, 4))
     monkeypatch.setattr("echelon.torch.states._on_gpu", lambda model: True)
