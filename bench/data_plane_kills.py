@@ -1,4 +1,4 @@
-"""Training while workers are killed: those whose row has just been chosen, those that add up, and any others.
+"""Training while workers are killed: those whose row was chosen and not read yet, those that add up, and any others.
 
 `python -m bench.data_plane_kills processes --kills 200` (or `ray`; `--device cuda` on a GPU) trains through a stream,
 beside a plain loop on the same mini-batches; it fails if a loss differs, or if something is left behind.
@@ -19,7 +19,7 @@ import numpy as np
 import echelon as ec
 from bench.results import markdown_table
 from echelon.clusters import CLUSTERS, Sum
-from echelon.stream.observer import Arrival, Observer
+from echelon.stream.observer import Observer
 
 WORKERS, WIDTH, SAMPLES, BATCH = 4, 300, 512, 64
 TOLERANCE = 1e-5
@@ -46,25 +46,39 @@ class Killer(Observer):
             self.kills[how] += 1
             os.kill(pid, signal.SIGKILL)
 
-    def received(self, arrival: Arrival) -> None:
-        if arrival.use == "new" and self.rng.random() < 0.25:
-            self.kill(arrival.worker, "row chosen")
+    def one_of(self, workers: set[int], how: str, chance: float) -> None:
+        """Kill one of some workers, now and then."""
+        if workers and self.rng.random() < chance:
+            self.kill(int(self.rng.choice(sorted(workers))), how)
 
     def opened(self, seen: Any) -> None:
-        if self.up and self.rng.random() < 0.25:
-            self.kill(int(self.rng.choice(sorted(self.up))), "any time")
+        self.one_of(self.up, "any time", 0.25)
 
 
-def killed_adders(cluster: Any, killer: Killer) -> None:
-    """Have the killer look in whenever messages are being added up elsewhere."""
-    add = cluster.add
+def disturb(cluster: Any, killer: Killer) -> None:
+    """Have the killer look in when rows were chosen and are about to be read, and while they are added up elsewhere."""
+    add, combine = cluster.add, cluster.combine
 
     def added(round: int, sums: list[Sum]) -> None:
+        killer.one_of(_holders(sums) & killer.up, "row chosen", 0.5)
         add(round, sums)
-        if killer.up and killer.rng.random() < 0.5:
-            killer.kill(int(killer.rng.choice(sorted(killer.up))), "adding up")
+        killer.one_of(killer.up, "adding up", 0.5)
 
-    cluster.add = added
+    def combined(weights: Any, messages: Any) -> Any:
+        killer.one_of(_holders([Sum(weights, messages)]) & killer.up, "row chosen", 0.5)
+        return combine(weights, messages)
+
+    cluster.add, cluster.combine = added, combined
+
+
+def _holders(sums: list[Sum]) -> set[int]:
+    """Return the workers whose rows enter some sums."""
+    return {
+        message.worker
+        for one in sums
+        for weight, message in zip(one.weights.tolist(), one.messages, strict=True)
+        if weight
+    }
 
 
 def run(kind: str, kills: int, device: str = "cpu", seed: int = 1) -> str:
@@ -92,7 +106,7 @@ def run(kind: str, kills: int, device: str = "cpu", seed: int = 1) -> str:
     before, off, steps = left(device), 0.0, 0
     cluster: Any = CLUSTERS[kind](WORKERS)
     killer = Killer(cluster, seed)
-    killed_adders(cluster, killer)
+    disturb(cluster, killer)
     began = time.monotonic()
     with (
         ec.Stream(cluster, redundancy=1.5, observers=[killer]) as stream,

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from echelon.clusters import mpi_link, mpi_worker
+from echelon.clusters.mpi_peer import Peer
+from echelon.clusters.shelf import Shelf
 from echelon.errors import ClusterError
 from echelon.stream import Journal
 from tests.clusters.kinds import ONE_KIND
@@ -96,6 +98,22 @@ def test_large_rows_are_added_up_by_the_ranks_and_the_master_moves_each_byte_twi
 
 def test_sums_are_right_when_ranks_die_or_hang_meanwhile():
     assert pytest_on_ranks(9, "tests/clusters/mpi_sum_losses.py", tolerant=True)[:2] == (7, 0)
+
+
+def test_memory_for_rows_states_and_sums_is_given_back_when_a_job_ends_or_a_stream():
+    peer = Peer(SimpleNamespace(leaving=Event(), rank=1))
+    worker = object.__new__(mpi_worker.MpiWorker)
+    worker._peer, worker._shelf, worker._going = peer, Shelf(), lambda: True
+    for end in (lambda: worker._unload(1), lambda: peer.close(2)):
+        worker._shelf.put(1, object)
+        for dtype in "dB":
+            peer.rooms.take(np.dtype(dtype), 1 << 21)
+        held = peer.rooms.take(np.dtype("d"), 1 << 21)
+        peer._spare.append(np.empty(1 << 20, np.uint8))
+        assert len(peer.rooms) == 2
+        end()
+        assert (len(peer.rooms), len(peer._spare)) == (0, 0)
+        held.fill(1.0)  # what somebody has stays
 
 
 def test_a_frame_that_comes_with_the_error_of_a_known_death_is_not_lost():

@@ -14,7 +14,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from echelon.clusters import Down, Message, ProcessCluster, Up
+from echelon.clusters import Down, Message, ProcessCluster, Trouble, Up, cuda, frames, memory
 from echelon.errors import ClusterError
 from echelon.plan import Task
 from echelon.profile import Arrivals, Profile, Worker, Workload
@@ -239,6 +239,30 @@ def test_a_message_can_not_be_released_twice():
         cluster.release(message)
         with pytest.raises(ClusterError, match="is not in use"):
             cluster.release(message)
+    finally:
+        cluster.close()
+
+
+def test_memory_of_a_gpu_that_went_with_its_worker_is_a_loss_and_no_trouble(monkeypatch):
+    def refused(arena, ticket):
+        raise cuda.NotShared("cuIpcOpenMemHandle failed with CUDA error 201")
+
+    def received():
+        reports, ticket = [], handle.arena.take(cuda.PAYLOAD)
+        frame = frames.pack_result(1, 0, 0, 0.1, b'["f",100000]', ticket | frames.DEVICE)
+        cluster._result(handle, frame, reports)
+        assert not handle.arena.in_use(ticket)
+        return [type(report) for report in reports]
+
+    monkeypatch.setattr(memory.Arena, "device_block", refused)
+    cluster = ProcessCluster(1)
+    try:
+        Desk(cluster).start(1)
+        (handle,) = cluster._crew.numbers.values()
+        assert received() == [Trouble]
+        os.kill(handle.pid, signal.SIGKILL)
+        assert handle.ended(LIMIT_S)
+        assert received() == []
     finally:
         cluster.close()
 

@@ -6,6 +6,7 @@ import signal
 import time
 from concurrent.futures import CancelledError
 from itertools import count
+from queue import Queue
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from echelon.clusters.adding import Rooms
 from echelon.clusters.narrow import EPSILON
 from echelon.clusters.ray import RayCluster
 from echelon.clusters.ray_actor import RayActor
-from echelon.clusters.ray_adder import Held, Summed
+from echelon.clusters.ray_adder import Adder, Asked, Held, Summed
 from echelon.clusters.ray_plane import Plane
+from echelon.clusters.ray_worker import UNLOAD, RayWorker
+from echelon.clusters.shelf import Shelf
 from echelon.ports import LARGE
 from tests.clusters.desk import LIMIT_S, Desk, tasks
 
@@ -273,6 +276,22 @@ def test_rows_leave_the_object_store_when_they_are_released(table, local_ray):
     end = time.monotonic() + LIMIT_S
     while used() > before + 5e6:
         assert time.monotonic() < end, (before, used())
+
+
+def test_an_adder_gives_its_memory_back_when_a_job_is_unloaded(table, local_ray):
+    sums = Queue()
+    adder = Adder(sums.put)
+    rows = [local_ray.put([np.full(LENGTH, 1.0 + i)]) for i in range(2)]
+    adder.ask(Asked(1, 0, 0, np.array([2.0, -1.0]), told=True), rows)
+    summed = sums.get(timeout=LIMIT_S)
+    assert not summed.pieces[0].any()
+    assert len(adder._rooms) == 1
+    worker = object.__new__(RayWorker)
+    worker._adder, worker._shelf, worker._inbox, worker._going = adder, Shelf(), Queue(), lambda: True
+    worker._shelf.put(1, object)
+    worker._inbox.put((0.0, (UNLOAD, 1), []))
+    worker.take(None)
+    assert len(adder._rooms) == 0
 
 
 # the driver's side alone: events in, orders out

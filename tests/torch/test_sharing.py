@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 import echelon as ec
-from echelon.clusters import seat
+from echelon.clusters import ThreadCluster, seat
 from echelon.clusters.cuda import NotShared
 from echelon.errors import ArgumentError, JobFailed
 from echelon.torch import CodedGradient
 from echelon.torch.devices import checked_device, resolved
+from echelon.torch.pages import address
 
 
 class Clamped(nn.Module):
@@ -77,6 +78,30 @@ def test_a_gradient_that_is_held_is_not_overwritten_by_the_next(stream):
         assert torch.equal(held, copy)
 
 
+def test_backward_writes_the_message_and_the_model_s_gradients_are_views_of_the_total():
+    def kept(rooms):
+        return {address(room) for some in rooms._rooms.values() for room in some}
+
+    cluster, came = ThreadCluster(2), set()
+    combine = cluster.combine
+
+    def combined(weights, messages):
+        came.update(address(message.segments[0]) for message in messages)
+        return combine(weights, messages)
+
+    cluster.combine = combined
+    model, data = nn.Linear(600, 600), (torch.ones(4, 600), torch.ones(4, 600))
+    with ec.Stream(cluster) as stream, CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        for _ in range(6):
+            model.zero_grad()
+            coded.backward()
+            (total,) = {weight.grad.untyped_storage().data_ptr() for weight in model.parameters()}
+            assert total in kept(cluster._rooms)
+        written = set().union(*(kept(worker.rooms) for worker in cluster._threads.values()))
+        assert came
+        assert came <= written
+
+
 def test_gradients_add_up_over_several_calls(stream):
     model = nn.Linear(600, 10, dtype=torch.float64)
     data = torch.ones(4, 600, dtype=torch.float64), torch.ones(4, 10, dtype=torch.float64)
@@ -127,6 +152,26 @@ def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
     assert all(torch.equal(one, weight.grad) for one, weight in zip(found, model.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_float32(workers):
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Sequential(nn.Linear(300, 600), nn.Tanh(), nn.Linear(600, 300))
+    data = torch.randn(64, 300, generator=generator), torch.randn(64, 300, generator=generator)
+    with (
+        ec.Stream("processes", workers=workers) as stream,
+        CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
+    ):
+        value = coded.backward()
+        found = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    wanted = nn.MSELoss()(model(data[0]), data[1])
+    wanted.backward()
+    assert float(value) == pytest.approx(float(wanted.detach()), rel=1e-6)
+    for one, weight in zip(found, model.parameters(), strict=True):
+        assert one.dtype == torch.float32
+        assert (one - weight.grad).norm() <= 1e-6 * weight.grad.norm()
+
+
 @pytest.mark.parametrize("device", ["tpu", "cpu:1", "cuda:x", "cuda:-1", ""])
 def test_devices_that_torch_does_not_know_are_refused(device):
     with pytest.raises(ArgumentError, match="device: "):
@@ -159,3 +204,47 @@ def test_without_shared_memory_of_a_gpu_all_goes_through_the_host_and_the_log_sa
     assert losses[0] == losses[1]
     (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
     assert said == "the GPU's memory can't be shared with workers, and all goes through the host's: no CUDA here"
+
+
+class Closed:
+    """Numbers of a model that no worker can open."""
+
+    name = b"closed"
+
+    def __init__(self, tensors):
+        pass
+
+    def write(self, tensors):
+        pass
+
+    def open(self):
+        raise NotShared("cuIpcOpenMemHandle failed with CUDA error 1")
+
+    def __reduce__(self):
+        return Closed, ((),)
+
+
+def test_where_workers_can_not_open_the_memory_of_a_gpu_the_step_is_had_through_the_host(stream, monkeypatch, caplog):
+    model = nn.Linear(400, 400)
+    data = torch.ones(4, 400), torch.ones(4, 400)
+    monkeypatch.setattr("echelon.torch.states.DeviceNumbers", Closed)
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        right = float(coded.backward())
+        coded._states._shares = True  # as if its model were on a GPU
+        caplog.clear()
+        assert [float(coded.backward()) for _ in range(2)] == [right, right]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
+    assert said.endswith("cuIpcOpenMemHandle failed with CUDA error 1")
+
+
+def test_where_workers_may_be_on_other_machines_than_the_model_s_gpu_the_log_says_so_once(stream, monkeypatch, caplog):
+    model, data = nn.Linear(4, 4), (torch.ones(4, 4), torch.ones(4, 4))
+    monkeypatch.setattr("echelon.torch.states._on_gpu", lambda model: True)
+    monkeypatch.setattr("echelon.torch.states.checked_device", str)
+    for one_host, device in ((True, "cuda"), (False, "cpu"), (False, "cuda")):
+        assert not caplog.records
+        monkeypatch.setattr(ec.Stream, "one_host", property(lambda _, one_host=one_host: one_host))
+        with CodedGradient(model, nn.MSELoss(), data, stream=stream, device=device) as coded:
+            assert coded._states._shares is (one_host and device == "cuda")
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "echelon.torch"]
+    assert said.startswith("weights and gradients go through the host's memory")

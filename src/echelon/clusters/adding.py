@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from echelon.codes import combine
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
 _BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
 _KEPT = 4  # totals of one size that are kept
+_IDLE = 4  # times the largest total that may be kept of other sizes, while nobody has it
 
 
 class Adding:
@@ -50,43 +52,67 @@ def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") ->
             sums.append(added)
             most.append(largest)
             continue
-        room = rooms.take(segments[0].dtype, len(segments[0])) if told and not np.iscomplexobj(weights) else None
+        cast = np.iscomplexobj(weights) or (not told and np.iscomplexobj(segments[0]))
+        room = None if cast else rooms.take(segments[0].dtype, len(segments[0]))
         if room is None:
             total = combine(weights[None], segments, sizes=None if told else sizes[i])[0]
             most.append(extreme(total))
         else:
             total = room
-            used = [i for i, weight in enumerate(weights.tolist()) if weight != 0]
-            kernel = partial(_add_slice, weights[used].astype(room.dtype), [segments[i] for i in used], room)
-            most.append(float(np.max(by_slices(len(room), room.itemsize, kernel))))
+            largest, of_messages = _add(weights, segments, room, told)
+            sizes[i] = sizes[i] if told else of_messages
+            most.append(largest)
         sums.append(total)
     return Total(sums, tuple(most), sizes)
 
 
-def _add_slice(weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, some: slice) -> float:
-    """Write a slice of a weighted sum, block by block; return its largest number, not finite where one is not.
+def _add(
+    weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, told: bool
+) -> tuple[float, FloatArray]:
+    """Write a weighted sum by all processors; return its largest number, and those of the messages that enter it, 0
+    where they are `told`.
+    """
+    sizes, used = np.zeros(len(messages)), np.flatnonzero(weights)
+    if not len(used):
+        total.fill(0)
+        return 0.0, sizes
+    kernel = partial(_add_slice, weights[used].astype(total.dtype), [messages[i] for i in used.tolist()], total, told)
+    found = by_slices(len(total), total.itemsize, kernel)
+    sizes[used] = np.max([of_messages for _, of_messages in found], axis=0)
+    return float(np.max([largest for largest, _ in found])), sizes
+
+
+def _add_slice(
+    weights: NumberArray, messages: Sequence[NumberArray], total: NumberArray, told: bool, some: slice
+) -> tuple[float, list[float]]:
+    """Write a slice of a weighted sum, block by block; return its largest number, not finite where one is not, and
+    unless they are `told` those of the messages in the slice.
 
     All of it is done by calls of NumPy that let other threads run, so that slices are added side by side.
     """
-    plain, found = bool((weights == 1).all()), [0.0]
+    plain, largest, sizes = bool((weights == 1).all()), [0.0], [[0.0] for _ in messages]
     scaled = np.empty(0 if plain else min(_BLOCK, some.stop - some.start), total.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         for at in range(some.start, some.stop, _BLOCK):
             block = total[at : min(at + _BLOCK, some.stop)]
             for i, (message, weight) in enumerate(zip(messages, weights, strict=True)):
                 piece = message[at : at + len(block)]
+                if not told:
+                    sizes[i].append(extreme(piece))
                 if not i:
                     np.multiply(piece, weight, out=block)
                 elif plain:
                     np.add(block, piece, out=block)
                 else:
                     np.add(block, np.multiply(piece, weight, out=scaled[: len(block)]), out=block)
-            found.append(extreme(block))
-    return float(np.max(found))
+            largest.append(extreme(block))
+    return float(np.max(largest)), [float(np.max(of_one)) for of_one in sizes]
 
 
 class Rooms:
     """Memory for large totals, used again as soon as nobody else has it: pages that are there already are quicker.
+
+    Where sizes change, what nobody has is kept up to a few times the largest; what was taken longest ago goes first.
 
     >>> rooms = Rooms()
     >>> first = rooms.take(np.dtype("d"), 1 << 20)
@@ -98,7 +124,8 @@ class Rooms:
     """
 
     def __init__(self) -> None:
-        self._rooms: dict[tuple[np.dtype[np.generic], int], list[NumberArray]] = {}
+        self._rooms: dict[tuple[np.dtype[np.generic], int], list[NumberArray]] = {}  # in the order of last use
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return sum(map(len, self._rooms.values()))
@@ -107,18 +134,42 @@ class Rooms:
         """Return memory for so many numbers; None where they are few, and any will do."""
         if count * dtype.itemsize < _LARGE:
             return None
-        known = self._rooms.setdefault((dtype, count), [])
-        for i in range(len(known)):
-            if sys.getrefcount(known[i]) <= _ALONE:
-                return known[i]
-        made: NumberArray = np.empty(count, dtype)
-        if len(known) < _KEPT:
-            known.append(made)
-        return made
+        with self._lock:
+            known = self._rooms.pop((dtype, count), [])
+            at = _free(known)
+            if at is None:
+                self._drop_idle(count * dtype.itemsize)
+            self._rooms[dtype, count] = known
+            if at is not None:
+                return known[at]
+            made: NumberArray = np.empty(count, dtype)
+            if len(known) < _KEPT:
+                known.append(made)
+            return made
+
+    def _drop_idle(self, nbytes: int) -> None:
+        """Before memory of so many bytes is made, give back what nobody has and is too much to keep."""
+        idle = sum(room.nbytes for rooms in self._rooms.values() for room in _all_free(rooms))
+        most = _IDLE * max([nbytes, *(dtype.itemsize * count for dtype, count in self._rooms)])
+        for key, rooms in list(self._rooms.items()):
+            while idle > most and (at := _free(rooms)) is not None:
+                idle -= rooms.pop(at).nbytes
+            if not rooms:
+                del self._rooms[key]
 
     def clear(self) -> None:
         """Give it all back; what somebody has stays there for as long."""
-        self._rooms.clear()
+        with self._lock:
+            self._rooms.clear()
+
+
+def _free(rooms: list[NumberArray]) -> int | None:
+    """Return which of some arrays is held by their list alone."""
+    return next((i for i in range(len(rooms)) if sys.getrefcount(rooms[i]) <= _ALONE), None)
+
+
+def _all_free(rooms: list[NumberArray]) -> list[NumberArray]:
+    return [rooms[i] for i in range(len(rooms)) if sys.getrefcount(rooms[i]) <= _ALONE]
 
 
 def _count(known: list[FloatArray]) -> int:

@@ -8,7 +8,7 @@ import ctypes
 import itertools
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -128,13 +128,22 @@ class _Interface:
 
 
 class Lending:
-    """Blocks that a worker process lends to its master, by the number of a ticket that says when one is free again."""
+    """Blocks that a worker process lends to its master, by the number of a ticket that says when one is free again.
 
-    def __init__(self) -> None:
+    lent: says whether the master has what lies in the block of a ticket, or is about to get it.
+    """
+
+    def __init__(self, lent: Callable[[int], bool]) -> None:
+        self._lent = lent
         self._blocks: dict[int, Block] = {}
+        self._ending: set[int] = set()  # tickets whose blocks are given back as soon as they are free
+
+    def __len__(self) -> int:
+        return len(self._blocks)
 
     def take(self, ticket: int, nbytes: int, device: int) -> Block:
         """Return the block of a ticket, which is free."""
+        self._ending.discard(ticket)
         known = self._blocks.get(ticket)
         if known is None or known.nbytes != nbytes or known.device != device:
             self._blocks.pop(ticket, None)
@@ -142,8 +151,15 @@ class Lending:
         return known
 
     def forget(self) -> None:
-        """Give all back."""
-        self._blocks.clear()
+        """Give all back; what the master has of other jobs, when it is free: see `tidy`."""
+        self._ending = set(self._blocks)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Give back what has become free since it was to be forgotten."""
+        for ticket in [ticket for ticket in self._ending if not self._lent(ticket)]:
+            self._ending.discard(ticket)
+            del self._blocks[ticket]
 
 
 def empty(dtype: "np.dtype[Any]", count: int, device: Any) -> Any:
@@ -170,8 +186,9 @@ def add_up(
 
     device = next(message.device for message in messages if isinstance(message, torch.Tensor))
     there = [torch.as_tensor(message).to(device) for message in messages]
-    out = there[0] * float(weights[0])
-    for message, weight in zip(there[1:], weights[1:].tolist(), strict=True):
+    used = [(message, weight) for message, weight in zip(there, weights.tolist(), strict=True) if weight != 0]
+    out = used[0][0] * used[0][1] if used else torch.zeros_like(there[0])
+    for message, weight in used[1:]:
         out.add_(message, alpha=weight)
     wanted = [out] if told else [out, *there]
     found = torch.stack([torch.linalg.vector_norm(some, float("inf")) for some in wanted]).tolist()

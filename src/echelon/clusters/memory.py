@@ -174,6 +174,10 @@ class Arena:
         self.memory[at] = 1
         return at + _HEAD
 
+    def in_use(self, offset: int) -> bool:
+        """Return whether a block was taken and not given back so far."""
+        return bool(self.memory[offset - _HEAD])
+
     def lend(self, offset: int) -> None:
         """Note that a result lies at this offset, as its worker says, if that can be true."""
         if (

@@ -70,8 +70,15 @@ class Peer:
             self._orders.append((stream, frame))
             self._link.leaving.set()
 
+    def forget(self) -> None:
+        """Give back memory that nobody needs just now."""
+        with self._lock:
+            self.rooms.clear()
+            self._spare.clear()
+
     def close(self, stream: int) -> None:
         """Drop all that belongs to a stream; what is under way comes to its end."""
+        self.forget()
         with self._lock:
             self._held = {key: segments for key, segments in self._held.items() if key[0] != stream}
             for sums in self._sums:

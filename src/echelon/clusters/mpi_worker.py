@@ -214,6 +214,7 @@ class MpiWorker(LaneWorker):
 
     def _unload(self, key: int) -> None:
         self._shelf.pop(key)
+        self._peer.forget()
         if not self._going():
             self.forget()
 

@@ -273,7 +273,8 @@ class ProcessCluster(RealTime, Adding):
                 segments = trees.views(form, arena.memory, offset) if ticket == offset else _on_device(form, *token)
             except NotShared as error:
                 arena.give_back(ticket)
-                reports.append(Trouble(handle.number, round, caught(error)))
+                if not self._crew.ending(handle.number):  # else the memory went with it, and its end is reported
+                    reports.append(Trouble(handle.number, round, caught(error)))
                 return
         reports.append(_message((handle.number, round, slot, row, seconds, form, segments, token, sizes)))
 

@@ -5,7 +5,7 @@ A slice holds its share of every segment. It is one object, too large for Ray to
 
 import logging
 from collections.abc import Callable, Sequence
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,11 +151,11 @@ class Adder:
 
     def __init__(self, send: Callable[[Summed], None]) -> None:
         self._send, self._newest = send, 0
-        self._rooms, self._lock = Rooms(), Lock()
+        self._rooms = Rooms()
 
-    def _room(self, dtype: np.dtype[Any], count: int) -> NumberArray | None:
-        with self._lock:
-            return self._rooms.take(dtype, count)
+    def forget(self) -> None:
+        """Give back memory of sums that have left."""
+        self._rooms.clear()
 
     def ask(self, asked: Asked, references: list[Any]) -> None:
         """Have a slice added up."""
@@ -170,6 +170,6 @@ class Adder:
                 wait_s *= 2  # what has come so far may be lost with every try
                 if self._newest != asked.number or wait_s > _READ_S:
                     return
-            self._send(answer(asked, found, self._room))
+            self._send(answer(asked, found, self._rooms.take))
         except Exception:  # out of memory, say: the driver gives the slice to somebody else in time
             log.exception("slice %d can't be added up here", asked.at)

@@ -161,6 +161,7 @@ class RayWorker(LaneWorker):
             self._shelf.put(order[1], lambda: unship(self._get(references[0])))
         else:
             self._shelf.pop(order[1])
+            self._adder.forget()
             if not self._going():
                 self.forget()
 

@@ -53,7 +53,7 @@ class ProcessWorker(LaneWorker):
         self._place, self._socket, self._arena, self._board, self._states = place, link, arena, board, states
         self._shelf = Shelf()
         self._block = frames.NOWHERE  # where the message that is being computed lies, if it does
-        self._lending = cuda.Lending()
+        self._lending = cuda.Lending(arena.in_use)
         self._sizes: tuple[float, ...] = ()  # of the same message
         self._pid = os.getpid()
         self._socket.send(frames.pack_short(frames.HELLO, self._pid))
@@ -76,6 +76,7 @@ class ProcessWorker(LaneWorker):
         self._check_process()
         self._board.read(self._place, 0)
         self._board.work(self._place, 0, 0, 0)
+        self._lending.tidy()
 
     def at(self, slot: int, row: int) -> None:
         """Note on the board which row is being computed, and since when its current part."""

@@ -28,7 +28,13 @@ class States:
         if not isinstance(stream, Stream):
             raise ArgumentError(f"stream: {type(stream).__name__} is not allowed; must be an echelon.Stream")
         self._model, self.walk = model, _walked(model)
-        self._shares = checked_device(device) != "cpu" and stream.one_host and next(model.parameters()).is_cuda
+        on_gpus = checked_device(device) != "cpu" and _on_gpu(model)
+        self._shares = on_gpus and stream.one_host
+        if on_gpus and not self._shares:
+            log.warning(
+                "weights and gradients go through the host's memory: the workers may be on other machines, which can't "
+                "open that of this one's GPU"
+            )
         self._numbers: DeviceNumbers | None = None
         self.residual = 0.0  # of the last result
 
@@ -93,6 +99,10 @@ class States:
     def close(self) -> None:
         """Give back memory of a device."""
         self._numbers = None
+
+
+def _on_gpu(model: nn.Module) -> bool:
+    return next(model.parameters()).is_cuda
 
 
 def _walked(model: nn.Module) -> Walk:
