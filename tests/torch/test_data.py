@@ -349,6 +349,44 @@ def test_a_batch_that_can_not_be_is_refused_before_it_travels(stream, data, batc
         assert coded.step == 0
 
 
+PADDED = {"words": torch.ones(8, 3), "labels": torch.tensor([[-100, 1, 2]] * 4 + [[1, 2, 3]] * 4)}
+
+
+class Labelled(nn.Linear):
+    """A language model of sorts: the mean over labels that are not -100, or their sum over a number that it is told."""
+
+    def __init__(self):
+        super().__init__(3, 3, dtype=torch.float64)
+
+    def forward(self, words, labels, num_items_in_batch=None):
+        outputs = super().forward(words.double())
+        wanted = (labels != -100).double()
+        total = (wanted * (outputs - labels).square()).sum()
+        return {"loss": total / (wanted.sum() if num_items_in_batch is None else num_items_in_batch)}
+
+
+@pytest.mark.parametrize("form", ["arrays", "function", "handed in"])
+def test_a_mean_over_tokens_that_are_not_hidden_is_no_mean_over_samples_and_refused(stream, form):
+    data = {"arrays": PADDED, "function": lambda step, chunk: PADDED, "handed in": None}[form]
+    with pytest.raises((ArgumentError, ec.JobFailed), match="loss: None is not allowed with targets that it ignores"):  # noqa: SIM117
+        with CodedGradient(Labelled(), None, data, stream=stream) as coded:
+            coded.backward(PADDED if data is None else None)
+
+
+def test_hidden_tokens_count_by_the_number_of_items_or_chunk_by_chunk(stream):
+    model, items = Labelled(), int((PADDED["labels"] != -100).sum())
+    wanted = model(**PADDED)["loss"]
+    wanted.backward()
+    gradients = [weight.grad.clone() for weight in model.parameters()]
+    with CodedGradient(model, None, None, stream=stream, reduction="sum") as coded:
+        same(model, coded, (float(wanted.detach()), gradients), PADDED | {"num_items_in_batch": items})
+    with CodedGradient(model, None, PADDED, stream=stream, reduction="mean") as coded:
+        chunks = [{name: one[coded.batch(0, chunk)] for name, one in PADDED.items()} for chunk in range(4)]
+        mean = sum(float(model(**chunk)["loss"].detach()) for chunk in chunks) / 4
+        assert float(coded.backward()) == pytest.approx(mean, rel=1e-10)
+        assert mean != pytest.approx(float(wanted.detach()), rel=1e-3)
+
+
 @pytest.mark.parametrize("scaler", [3, "x", 65536.0, [], torch.optim.SGD])
 def test_a_scaler_is_one_of_torch(stream, scaler):
     with (

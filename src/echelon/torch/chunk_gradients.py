@@ -124,7 +124,7 @@ class ChunkGradients:
     ) -> bool:
         inputs, targets = self._losses.parted(samples)
         if not self._source.checked:
-            self._losses.check(targets)
+            self._losses.check(samples)
         before = generator_states() if len(parts) > 1 else []
         with self._how.casting(device):
             outputs = model(inputs)

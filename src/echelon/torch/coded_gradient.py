@@ -38,7 +38,9 @@ class CodedGradient(Closing):
     model: any module; all float64, or of float32, bfloat16 and float16, whose gradients travel as float32.
     loss: ``loss(outputs, targets)``, the mean or the sum over samples; it says which by an attribute `reduction`, as
         torch's own do, or else `reduction` does ("mean" by default). None where the model returns its loss: a number,
-        the first of a tuple, or `loss` of a dict or an object.
+        the first of a tuple, or `loss` of a dict or an object. If some of its labels are -100, its mean is not over
+        samples: say ``reduction="sum"``, and put into each batch what it divides by (`num_items_in_batch`, for models
+        of transformers), or "mean", for the mean of chunks weighted by their samples.
     data: one of
         - inputs and targets, arrays or tensors with samples along their first axis, or dicts and tuples of them. They
           reach the workers once: do not change them until `close`.

@@ -119,7 +119,7 @@ class _ChunkLosses:
             assert found is not None, "one chunk can always be one batch"
             inputs, targets = self._losses.parted(found.samples)
             if not self._data.checked:
-                self._losses.check(targets)
+                self._losses.check(found.samples)
             with self._how.casting(device):
                 outputs = model(inputs)
                 loss = self._losses.of(outputs, targets, device)

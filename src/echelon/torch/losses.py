@@ -14,6 +14,11 @@ from echelon.errors import ArgumentError
 _IGNORED = -100  # what torch's functions ignore unless told otherwise
 _MEANS = {"mean": True, "batchmean": True, "sum": False}
 _WHY = "its mean is not over samples, so chunks can't be weighted by their sizes; must have reduction='sum'"
+_OWN_WHY = (
+    "the mean of a model over labels other than -100 is not over samples, so chunks can't be weighted by their sizes; "
+    "must have reduction='sum' and, in the batch, what the model divides by (num_items_in_batch), or reduction='mean', "
+    "for the mean of chunks weighted by their samples"
+)
 
 Loss = Callable[[Any, Any], Tensor]
 
@@ -31,7 +36,7 @@ class Losses:
         self._loss, self.own = loss, loss is None
         self.mean = _checked(loss, reduction)
         self._there: dict[torch.device, Loss] = {}
-        self._ignored = _ignored(loss) if self.mean else None
+        self._ignored = _ignored(loss, reduction) if self.mean else None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_there": {}}
@@ -47,13 +52,19 @@ class Losses:
             )
         return batch[0], batch[1]
 
-    def check(self, targets: Any) -> None:
+    def check(self, batch: Any) -> None:
         """Refuse a mean over something other than the number of samples."""
-        if self._ignored is None or not hasattr(targets, "dtype"):
+        if self._ignored is None:
+            return
+        inputs, targets = self.parted(batch)
+        if self.own:
+            targets = inputs.get("labels") if isinstance(inputs, Mapping) else None
+        if not hasattr(targets, "dtype"):
             return
         whole = not targets.dtype.is_floating_point if isinstance(targets, Tensor) else targets.dtype.kind in "iu"
         if whole and bool((targets == self._ignored).any()):
-            raise ArgumentError(f"loss: {self._loss!r} is not allowed with targets that it ignores; {_WHY}")
+            why = _OWN_WHY if self.own else _WHY
+            raise ArgumentError(f"loss: {self._loss!r} is not allowed with targets that it ignores; {why}")
 
     def of(self, outputs: Any, targets: Any, device: torch.device) -> Tensor:
         """Return the loss of a pass, a number of at least float32: it is to be weighted, and scaled."""
@@ -110,8 +121,10 @@ def _checked(loss: Any, reduction: str | None) -> bool:
     return mean
 
 
-def _ignored(loss: Any) -> int | None:
-    """Return the target that a loss does not count."""
+def _ignored(loss: Any, reduction: str | None) -> int | None:
+    """Return the target that a loss does not count; where the model's own is said to be a mean, it is taken for one."""
+    if loss is None:
+        return _IGNORED if reduction is None else None
     if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
         return loss.ignore_index
     return _IGNORED if loss in (functional.cross_entropy, functional.nll_loss) else None

@@ -71,7 +71,8 @@ def source(
         found = Iterated(data, put_together, size // chunks, chunks, seed)
     elif isinstance(data, tuple | list | dict):
         held = arrays(data)
-        losses.check(losses.parted(held)[1])
+        losses.parted(held)
+        losses.check(held)
         found = Held(held, _batches(structures.count(held), batch_size, chunks, seed, at_most=finite))
     elif hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, Tensor | np.ndarray):
         found = Items(data, put_together, _batches(len(data), batch_size, chunks, seed, at_most=finite), seed)
@@ -88,10 +89,10 @@ def handed_in(batch: Any, losses: Losses) -> Any:
     >>> handed_in((torch.ones(2, 1), torch.zeros(2)), Losses(torch.nn.MSELoss(), None))[1].tolist()
     [0.0, 0.0]
     """
-    targets = losses.parted(batch)[1]
+    losses.parted(batch)
     if not structures.even("batch", batch):
         raise ArgumentError("batch: no samples; there must be at least one")
-    losses.check(targets)
+    losses.check(batch)
     return structures.arrays(batch)
 
 

@@ -65,7 +65,7 @@ class Source(abc.ABC):
 class Given(Source):
     """Batches that the loop of the master hands in, step by step; they travel with the weights."""
 
-    given = True
+    given = checked = True
 
     def __init__(self, chunks: int) -> None:
         self._chunks = chunks
