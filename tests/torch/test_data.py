@@ -133,6 +133,22 @@ def test_an_item_that_can_not_be_read_fails_the_step_with_its_traceback(cluster,
     assert "in __getitem__" in caught.value.traceback
 
 
+def test_a_list_of_items_is_a_dataset(stream):
+    model, items = perceptron(torch.float64), [(WIDE[0][number], int(WIDE[1][number])) for number in range(30)]
+    with CodedGradient(model, CROSS, items, stream=stream, batch_size=10) as coded:
+        numbers = coded.batch(0)
+        same(model, coded, passed(model, CROSS, [(WIDE[0][numbers], WIDE[1][numbers])]))
+    named = [{"words": one["words"], "labels": one["labels"]} for one in map(_item, range(8))]
+    model = Labelled()
+    with CodedGradient(model, None, named, stream=stream, reduction="mean") as coded:
+        assert (coded.steps_per_epoch, len(coded.batch(0))) == (1, 8)
+        coded.backward()
+
+
+def _item(number):
+    return {name: one[number] for name, one in PADDED.items()}
+
+
 def function_of_chunks(step, chunk):
     """Chunks of 0 to 6 samples, some in their own words for none; with noise that nobody seeded."""
     size = (step + 3 * chunk) % 7

@@ -69,7 +69,7 @@ def source(
         if size % chunks:
             raise ArgumentError(f"batch_size: {size} is not allowed; must be a multiple of {chunks}, the chunks")
         found = Iterated(data, put_together, size // chunks, chunks, seed)
-    elif isinstance(data, tuple | list | dict):
+    elif isinstance(data, tuple | list | dict) and not _is_items(data):
         held = arrays(data)
         losses.parted(held)
         losses.check(held)
@@ -81,6 +81,15 @@ def source(
     if loaders and isinstance(found, Given | Held):
         raise ArgumentError(f"loaders: {loaders} is not allowed with such data, which is in memory; must be 0")
     return Prefetched(found, loaders) if loaders else found
+
+
+def _is_items(data: Any) -> bool:
+    """Return whether data is a list of items, and not one of inputs and targets.
+
+    >>> _is_items([(torch.ones(2), 0), (torch.ones(2), 1), (torch.ones(2), 0)]), _is_items([[1.0, 2.0, 3.0], [0, 1, 1]])
+    (True, False)
+    """
+    return isinstance(data, list) and len(data) > 2 and all(isinstance(item, tuple | dict) for item in data)
 
 
 def handed_in(batch: Any, losses: Losses) -> Any:
