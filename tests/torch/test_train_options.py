@@ -152,6 +152,9 @@ def endless(step, chunk):
     return DATA[0][:4], DATA[1][:4]
 
 
+OF_ANOTHER = StepLR(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0), 1)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -159,15 +162,19 @@ def endless(step, chunk):
         ({"steps": 1, "epochs": 1}, "steps, epochs: one of them"),
         ({"epochs": 0}, "epochs: 0 is not allowed"),
         ({"epochs": 1, "data": endless}, "epochs: not allowed with data that has no number of samples"),
-        ({"steps": 1, "data": endless, "schedule": "epoch"}, "epochs: not allowed with data"),
+        ({"steps": 1, "data": endless, "schedule": "epoch", "scheduler": OF_ANOTHER}, "schedule: 'epoch' is not allow"),
+        ({"steps": 1, "schedule": "epoch"}, "schedule: not allowed without one to tell; give scheduler="),
+        ({"steps": 1, "optimizer": OF_ANOTHER.optimizer}, "optimizer: one without any parameter of the model"),
+        ({"steps": 1, "metric": right}, "metric: not allowed without data to validate on; give validate="),
+        ({"steps": 1, "validate_every": 2}, "validate_every: not allowed without data to validate on"),
         ({"steps": 1, "data": endless, "validate": OTHER}, "validate_every: missing"),
         ({"steps": 1, "data": None}, "data: None is not allowed; it is for loops of your own"),
         ({"steps": 1, "schedule": "day"}, "schedule: 'day' is not allowed"),
         ({"steps": 1, "scheduler": 3}, "scheduler: int is not allowed"),
         ({"steps": 1, "clip": 0.0}, "clip: 0.0 is not allowed"),
         ({"steps": 1, "stop": 2}, "stop: not allowed without data to validate on"),
-        ({"steps": 1, "validate": 3}, "data: it has no number of samples"),
-        ({"steps": 1, "validate": endless}, "data: it has no number of samples"),
+        ({"steps": 1, "validate": 3}, "validate: it has no number of samples"),
+        ({"steps": 1, "validate": endless}, "validate: it has no number of samples"),
         ({"steps": 1, "validate": OTHER, "metric": 3}, "metric: 3 is not allowed"),
         ({"steps": 1, "validate": OTHER, "validate_every": 0}, "validate_every: 0 is not allowed"),
         ({"steps": 1, "checkpoint": 3}, "checkpoint: 3 is not allowed; must be the path of a file"),
@@ -180,7 +187,7 @@ def test_what_train_can_not_do_is_refused(stream, given, said):
     given = {"data": DATA, "stream": stream} | given
     data = given.pop("data")
     with pytest.raises(ArgumentError, match=said):
-        train(model, CROSS, data, sgd(model), **given)
+        train(model, CROSS, data, given.pop("optimizer", None) or sgd(model), **given)
 
 
 def test_a_metric_that_is_no_number_is_the_fault_of_the_metric(stream):

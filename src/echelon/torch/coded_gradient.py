@@ -44,8 +44,8 @@ class CodedGradient(Closing):
     data: one of
         - inputs and targets, arrays or tensors with samples along their first axis, or dicts and tuples of them. They
           reach the workers once: do not change them until `close`.
-        - a map-style Dataset, or a list of tuples or dicts, whose items workers read when they need them, with Python's,
-          NumPy's and torch's generators seeded by (seed, epoch, index): two workers that read an item draw the same
+        - a map-style Dataset, or a list of tuples or dicts, whose items workers read when they need them. Python's,
+          NumPy's and torch's generators are seeded by (seed, epoch, index): two workers that read an item draw the same
           augmentation.
         - ``batches(step, chunk)``, a function that returns a chunk on the worker, None for none; it draws alike on all.
         - an IterableDataset: chunk c of C takes from its ``shard(C, c)`` if it has that, and else every C-th item.

@@ -1,8 +1,8 @@
 """Training as one call: a loop around `CodedGradient`, with a stream of its own where none is given."""
 
 import inspect
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from os import PathLike
 from typing import Any
@@ -82,8 +82,14 @@ def train(
     >>> len(found.losses), found.losses[-1] < 1e-3, found.ended
     (20, True, 'steps')
     """
-    _check(optimizer, steps, epochs, scheduler, stop, validate, callback)
+    _check(model, optimizer, steps, epochs, scheduler, callback)
     checks.one_of("schedule", schedule, ("step", "epoch"))
+    plateau = scheduler if isinstance(scheduler, ReduceLROnPlateau) else None
+    of_validation = {"stop": stop, "metric": metric, "validate_every": validate_every, "scheduler": plateau}
+    _need("validate", validate, "data to validate on", of_validation)
+    _need("scheduler", scheduler, "one to tell", {"schedule": None if schedule == "step" else schedule})
+    if stop is not None:
+        checks.whole("stop", stop, least=1)
     if clip is not None:
         checks.number("clip", clip, above=0)
     if data is None:
@@ -99,7 +105,8 @@ def train(
         evaluation = None
         if validate is not None:
             same = {name: of_gradient[name] for name in _OF_EVALUATION if name in of_gradient}
-            evaluation = ends.enter_context(Evaluation(model, loss, validate, stream=stream, metric=metric, **same))
+            with _named("validate"):
+                evaluation = ends.enter_context(Evaluation(model, loss, validate, stream=stream, metric=metric, **same))
         if scaler is None and of_gradient.get("autocast") == torch.float16:
             scaler = torch.amp.GradScaler(next(model.parameters()).device.type)
         loop = _Loop(model, optimizer, coded, scheduler, scaler, clip, schedule)
@@ -202,29 +209,48 @@ class _Loop:
             self._scheduler.step(told.loss)
 
 
-def _check(optimizer: Any, steps: Any, epochs: Any, scheduler: Any, stop: Any, validate: Any, callback: Any) -> None:
+def _check(model: Any, optimizer: Any, steps: Any, epochs: Any, scheduler: Any, callback: Any) -> None:
     if (steps is None) == (epochs is None):
         raise ArgumentError("steps, epochs: one of them must say when the training ends, not both")
-    for name, count in (("steps", steps), ("epochs", epochs), ("stop", stop)):
+    for name, count in (("steps", steps), ("epochs", epochs)):
         if count is not None:
             checks.whole(name, count, least=1)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ArgumentError(f"optimizer: {type(optimizer).__name__} is not allowed; must be one of torch.optim")
+    held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+    if isinstance(model, nn.Module) and held.isdisjoint(map(id, model.parameters())):
+        raise ArgumentError("optimizer: one without any parameter of the model is not allowed; must be made from them")
     if scheduler is not None and not isinstance(scheduler, LRScheduler | ReduceLROnPlateau):
         raise ArgumentError(
             f"scheduler: {type(scheduler).__name__} is not allowed; must be of torch.optim.lr_scheduler"
         )
     if callback is not None and not callable(callback):
         raise ArgumentError(f"callback: {callback!r} is not allowed; must be a function of step and loss")
-    if validate is None and (stop is not None or isinstance(scheduler, ReduceLROnPlateau)):
-        name = "scheduler" if stop is None else "stop"
-        raise ArgumentError(f"{name}: not allowed without data to validate on; give validate=")
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say what is wrong with some data by the name that it has here."""
+    try:
+        yield
+    except ArgumentError as error:
+        if not str(error).startswith("data: "):
+            raise
+        raise ArgumentError(f"{name}: {str(error).removeprefix('data: ')}") from error
+
+
+def _need(name: str, given: Any, what: str, told: dict[str, Any]) -> None:
+    """Refuse arguments that say something of another one that is not given."""
+    for one, value in told.items():
+        if given is None and value is not None:
+            raise ArgumentError(f"{one}: not allowed without {what}; give {name}=")
 
 
 def _total(coded: CodedGradient, steps: int | None, epochs: int | None, schedule: str) -> int:
     per_epoch = coded.steps_per_epoch
     if per_epoch is None and (epochs is not None or schedule == "epoch"):
-        raise ArgumentError("epochs: not allowed with data that has no number of samples; count in steps")
+        name = "schedule: 'epoch' is" if epochs is None else "epochs:"
+        raise ArgumentError(f"{name} not allowed with data that has no number of samples; count in steps")
     if steps is not None:
         return steps
     assert epochs is not None
