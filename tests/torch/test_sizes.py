@@ -17,6 +17,7 @@ from echelon.torch.sizes import Sizes
 from tests.torch.networks import (
     Augmented,
     Pictures,
+    chunk_by_chunk,
     digits,
     one_after_another,
     perceptron,
@@ -86,6 +87,51 @@ def test_the_gradient_is_that_of_the_whole_batch_however_it_is_cut(sizes, batch_
         coded._sizes.cuts = (0, *sorted(np.random.default_rng(1).choice(range(1, coded._sizes.samples), 3, False)),
             coded._sizes.samples)  # fmt: skip
         same_gradient(model, coded)
+
+
+def normalising():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 10)).double()
+
+
+@pytest.mark.parametrize("sizes", ["equal", "speed", [1, 1, 200]])
+@pytest.mark.parametrize(("samples", "batch_size"), [(36, 31), (5, 3)])
+def test_no_chunk_has_one_sample_where_they_are_normalised(sizes, samples, batch_size):
+    """One worker of three is much slower; the last batch of an epoch has 5 samples, or 2."""
+    model, data = normalising(), tuple(some[:samples] for some in WIDE)
+    other, smallest = deepcopy(model), []
+    with (
+        ec.Stream("virtual", emulate=profile((60.0, 1.0, 1.0)), redundancy=1.0) as stream,
+        CodedGradient(model, CROSS, data, stream=stream, batch_size=batch_size, sizes=sizes) as coded,
+    ):
+        for step in range(8):
+            value = float(coded.backward())
+            parts = [coded.batch(step, chunk) for chunk in range(3)]
+            smallest.append(min(map(len, parts)))
+            assert 1 not in map(len, parts)
+            assert sorted(np.concatenate(parts)) == sorted(coded.batch(step))
+            assert value == pytest.approx(chunk_by_chunk(other, CROSS, data, parts), rel=1e-9)
+        if batch_size == 31:
+            assert smallest[-2] == (10 if sizes == "equal" else 2)  # and so the slow worker goes on showing its speed
+        model.eval()  # samples are not normalised any more
+        coded.backward()
+    for one, two in zip(model.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("cluster", ["threads", "virtual"])
+def test_batches_that_are_handed_in_are_cut_so_too_and_one_sample_is_refused_in_words(cluster):
+    model = normalising()
+    other = deepcopy(model)
+    with (
+        ec.Stream(cluster, workers=3, redundancy=1.5) as stream,
+        CodedGradient(model, CROSS, None, stream=stream) as coded,
+    ):
+        inputs, targets = (torch.as_tensor(some[:5]) for some in WIDE)
+        wanted = chunk_by_chunk(other, CROSS, (inputs, targets), [range(3), range(3, 5)])
+        assert float(coded.backward((inputs, targets))) == pytest.approx(wanted, rel=1e-9)
+        with pytest.raises(ec.JobFailed, match="chunks: one of 1 sample is not allowed where the model normalises"):
+            coded.backward((inputs[:1], targets[:1]))
 
 
 def test_given_shares_are_those_of_the_chunks():

@@ -127,7 +127,7 @@ class ChunkGradients:
             self._losses.check(samples)
         before = generator_states() if len(parts) > 1 else []
         with self._how.casting(device):
-            outputs = model(inputs)
+            outputs = _normalised(model, inputs, parts)
             if model.tracks:
                 row.collect(model.statistics(), parts[0].coefficient)
             if len(parts) == 1:
@@ -181,6 +181,19 @@ class ChunkGradients:
             ) from error
         self._limit = tried // 2
         torch.cuda.empty_cache()
+
+
+def _normalised(model: Loaded, inputs: Any, parts: "Sequence[_Part]") -> Any:
+    """Return the outputs of a model; say what is wrong where it has one sample only, and normalises."""
+    try:
+        return model(inputs)
+    except ValueError as error:
+        if not model.mixes or parts[0].size > 1:
+            raise
+        raise ArgumentError(
+            "chunks: one of 1 sample is not allowed where the model normalises over samples; must have two or more, "
+            "also in the last batch of an epoch: choose another batch size, or fewer chunks"
+        ) from error
 
 
 def _on_host(count: int, dtype: str, device: Any = None) -> NumberArray:

@@ -16,11 +16,13 @@ from echelon.jobs import SumJob
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.schemes import CodedPlan
 from echelon.stream import Stream
+from echelon.torch import structures
 from echelon.torch.checking import checked_autocast, checked_compiled
 from echelon.torch.chunk_gradients import ChunkGradients, How
 from echelon.torch.differentiable import differentiable
 from echelon.torch.filling import collected, fill
 from echelon.torch.losses import Loss, Losses
+from echelon.torch.minibatches import Cuts, apart
 from echelon.torch.models import Models
 from echelon.torch.parameters import Walk
 from echelon.torch.rates import Rates
@@ -83,7 +85,8 @@ class CodedGradient(Closing):
 
     Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. BatchNorm
     normalises each chunk by itself, as plain data parallelism does it by replica, and its running statistics change by
-    the mean over the chunks. Any other forward pass that writes into buffers is refused.
+    the mean over the chunks; in a batch so small that a chunk would have one sample, another one takes it. Any other
+    forward pass that writes into buffers is refused.
 
     >>> model, data = nn.Linear(3, 1), (torch.ones(8, 3), torch.zeros(8, 1))
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -171,7 +174,12 @@ class CodedGradient(Closing):
             raise ArgumentError(
                 f"sizes: {sizes!r} is not allowed with such data; must be arrays or a map-style Dataset"
             )
-        return Sizes(batches.samples if batch_size is None else batch_size, chunks, shares)
+        return Sizes(batches.samples if batch_size is None else batch_size, chunks, shares, least=self._least)
+
+    @property
+    def _least(self) -> int:
+        """How many samples a chunk must have, unless it has none: one can't be normalised over."""
+        return 2 if self._states.walk.mixes else 1
 
     @property
     def residual(self) -> float:
@@ -204,8 +212,12 @@ class CodedGradient(Closing):
             raise ArgumentError("data: its samples have no numbers; only those of arrays and map-style Datasets have")
         if chunk is None:
             return batches.batch(step).copy()
-        cuts = None if self._sizes is None else self._sizes.cuts
-        return batches.chunk(step, checks.whole("chunk", chunk, least=0, most=self.chunks - 1), cuts).copy()
+        checks.whole("chunk", chunk, least=0, most=self.chunks - 1)
+        return batches.chunk(step, chunk, self._cuts(len(batches.batch(step)))).copy()
+
+    def _cuts(self, samples: int) -> Cuts | None:
+        """Return where the chunks of a batch with so many samples begin and end; None where all are equal."""
+        return apart(samples, self.chunks, None if self._sizes is None else self._sizes.cuts, self._least)
 
     def backward(self, batch: Any = None, *, scaler: torch.amp.GradScaler | None = None) -> Tensor:
         """Add the gradient of the next mini-batch to those of the model's parameters, and return its loss.
@@ -276,12 +288,13 @@ class CodedGradient(Closing):
             raise ArgumentError(f"batch: {needed}")
         if batch is not None:
             batch = handed_in(batch, self._losses)
-        if self._sizes is None:
-            return At(self.step, None, batch)
-        assert self._source.batches is not None
+            return At(self.step, self._cuts(structures.count(batch)), batch)
+        if self._source.batches is None:
+            return At(self.step)
         samples = len(self._source.batches.batch(self.step))
-        self._sizes.begin(samples, None if self._rates is None else self._rates.speeds)
-        return At(self.step, self._sizes.cuts)
+        if self._sizes is not None:
+            self._sizes.begin(samples, None if self._rates is None else self._rates.speeds, least=self._least)
+        return At(self.step, self._cuts(samples))
 
     def close(self) -> None:
         """Let the workers forget model and data; the stream goes on."""

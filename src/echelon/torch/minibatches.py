@@ -1,6 +1,7 @@
 """Which samples a step takes, and which of them are in a chunk: from the seed alone, so that all workers agree."""
 
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -52,6 +53,25 @@ def span(samples: int, chunk: int, chunks: int, cuts: Cuts | None = None) -> sli
     """
     first, last, whole = (chunk, chunk + 1, chunks) if cuts is None else (cuts[chunk], cuts[chunk + 1], cuts[-1])
     return slice(first * samples // whole, last * samples // whole)
+
+
+def apart(samples: int, chunks: int, cuts: Cuts | None, least: int) -> Cuts | None:
+    """Return cuts by which no chunk of a batch has fewer samples than `least`, unless it has none.
+
+    The largest has those of smaller ones; where there are none of these, the cuts stay as they are.
+
+    >>> apart(5, 3, None, 2), apart(10, 3, (0, 1, 5, 10), 2), apart(6, 3, None, 2)
+    ((0, 0, 3, 5), (0, 0, 4, 10), None)
+    """
+    if least < 2:
+        return cuts
+    spans = [span(samples, chunk, chunks, cuts) for chunk in range(chunks)]
+    counts = [where.stop - where.start for where in spans]
+    kept = [0 if count < least else count for count in counts]
+    if kept == counts:
+        return cuts
+    kept[kept.index(max(kept))] += samples - sum(kept)
+    return (0, *accumulate(kept))
 
 
 @lru_cache(maxsize=4)

@@ -48,6 +48,7 @@ class Walk:
 
     tensors: parameters and buffers. trained: the parameters that are trained.
     tracked: the buffers that collect statistics over batches, as BatchNorm does while it trains.
+    mixes: whether it normalises over the samples of a batch.
     shapes: names, types and shapes of all: models that agree in these can share states.
     switches: which modules are in training mode, and which parameters are trained.
     """
@@ -60,6 +61,7 @@ class Walk:
         self.shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in named]
         self._looks = list(map(_look, self.tensors))
         self.tracked = tracked(model)
+        self.mixes = any(map(mixes, self._modules))
         self.trained = [weight for weight in weights if weight.requires_grad]
         self.switches = (
             bytes(module.training for module in self._modules),

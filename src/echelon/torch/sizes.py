@@ -20,7 +20,7 @@ from echelon.plan import Task
 from echelon.profile import Speeds
 from echelon.schemes import CodedPlan
 from echelon.splits import largest_remainder, theorem2
-from echelon.torch.minibatches import Cuts, span
+from echelon.torch.minibatches import Cuts, apart, span
 
 _WORTH = 0.02  # share of a step that other sizes must save
 _LITTLE = 0.01  # samples that an empty chunk is said to cost, since a task must cost something
@@ -29,44 +29,62 @@ _LITTLE = 0.01  # samples that an empty chunk is said to cost, since a task must
 class Sizes:
     """Sizes of chunks, one per worker. samples: of a batch. shares: what each worker has of it, equal at first.
 
+    least: how many samples a chunk must have, unless it has none.
+
     >>> sizes = Sizes(100, 2)
     >>> sizes.follow(Speeds([3.0, 1.0], [0.0, 0.0], [0.0, 0.0]))  # the second worker is three times as quick
     >>> sizes.cuts
     (0, 25, 100)
     """
 
-    def __init__(self, samples: int, chunks: int, shares: Sequence[float] | None = None) -> None:
+    def __init__(self, samples: int, chunks: int, shares: Sequence[float] | None = None, *, least: int = 1) -> None:
         if samples < chunks:
             raise ArgumentError(f"batch_size: {samples} is not allowed with {chunks} chunks; must be at least as many")
-        self.samples, self.chunks = samples, chunks
+        self.samples, self.chunks, self._least = samples, chunks, least
         given = np.ones(chunks) if shares is None else np.array(shares, dtype=float)
-        self.cuts = _cuts(largest_remainder(samples * given / given.sum(), samples).tolist())
-        self.plan, self._planned = self.planned(samples), (samples, self.cuts)
+        self.cuts = self._cuts(largest_remainder(samples * given / given.sum(), samples).tolist())
+        self.plan, self._planned = self.planned(samples), (samples, self.cuts, least)
 
     def planned(self, samples: int) -> CodedPlan:
         """Return the plan of a step with so many samples: what each row costs, in equal chunks of a whole batch."""
         part = self.samples / self.chunks
-        spans = [span(samples, chunk, self.chunks, self.cuts) for chunk in range(self.chunks)]
+        spans = [span(samples, chunk, self.chunks, self.cut(samples)) for chunk in range(self.chunks)]
         counts = [max(where.stop - where.start, _LITTLE) for where in spans]
         lanes = [[Task(slot=0, row=i, cost=count / part)] for i, count in enumerate(counts)]
         return CodedPlan([uncoded(parts=self.chunks)], lanes)
 
-    def begin(self, samples: int, speeds: Speeds | None) -> None:
+    def cut(self, samples: int) -> Cuts:
+        """Return the cuts of a batch that may have fewer samples than others."""
+        return apart(samples, self.chunks, self.cuts, self._least) or self.cuts
+
+    def begin(self, samples: int, speeds: Speeds | None, *, least: int = 1) -> None:
         """Get ready for a step whose batch has so many samples, which may be fewer than others have.
 
         speeds: of parts, which have as many samples as an equal chunk; other sizes are chosen if they save time.
         """
+        if least != self._least:
+            self._least = least
+            self.cuts = self._cuts(np.diff(self.cuts).tolist())
         if speeds is not None:
             self.follow(speeds)
-        if (samples, self.cuts) != self._planned:
-            self.plan, self._planned = self.planned(samples), (samples, self.cuts)
+        if (samples, self.cuts, least) != self._planned:
+            self.plan, self._planned = self.planned(samples), (samples, self.cuts, least)
 
     def follow(self, speeds: Speeds) -> None:
         """Choose other sizes if they save time; see `begin`."""
         by_sample = Speeds(speeds.mean * self.chunks / self.samples, np.zeros(self.chunks), speeds.link)
-        wanted = _cuts(_rounded(theorem2(by_sample, self.samples, 0.0).real, by_sample, self.samples))
+        wanted = self._cuts(_rounded(theorem2(by_sample, self.samples, 0.0).real, by_sample, self.samples))
         if _longest(wanted, by_sample) < (1 - _WORTH) * _longest(self.cuts, by_sample):
             self.cuts = wanted
+
+    def _cuts(self, counts: list[int]) -> Cuts:
+        """Return where chunks begin and end; none is left empty, so that every worker goes on showing its speed."""
+        least = min(self._least, self.samples // self.chunks)
+        for i in range(self.chunks):
+            while counts[i] < least:
+                counts[counts.index(max(counts))] -= 1
+                counts[i] += 1
+        return (0, *accumulate(counts))
 
     def resume(self, cuts: object) -> None:
         """Cut batches as they were cut before."""
@@ -111,15 +129,6 @@ def _rounded(shares: FloatArray, speeds: Speeds, samples: int) -> list[int]:
     while counts.sum() < samples:
         counts[np.argmin(speeds.link + (counts + 1) * speeds.mean)] += 1
     return [int(count) for count in counts]
-
-
-def _cuts(counts: list[int]) -> Cuts:
-    """Return where chunks begin and end; none is left empty, so that every worker goes on showing its speed."""
-    for i, count in enumerate(counts):
-        if count == 0:
-            counts[counts.index(max(counts))] -= 1
-            counts[i] = 1
-    return (0, *accumulate(counts))
 
 
 def _longest(cuts: Cuts, speeds: Speeds) -> float:
