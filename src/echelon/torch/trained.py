@@ -1,6 +1,7 @@
 """What a training found."""
 
 from dataclasses import dataclass, field
+from math import inf, isnan
 from typing import Any, NamedTuple
 
 from echelon.reprs import short_repr
@@ -31,10 +32,12 @@ class Trained:
     __repr__ = short_repr
 
     def since_best(self) -> int:
-        """Return how many validations came after the one with the lowest loss.
+        """Return how many validations came after the one with the lowest loss; one that is no number is none.
 
         >>> Trained(validated=[Validated(1, 0.5, None), Validated(2, 0.4, None), Validated(3, 0.4, None)]).since_best()
         1
+        >>> Trained(validated=[Validated(1, float("nan"), None), Validated(2, 0.4, None)]).since_best()
+        0
         """
-        losses = [one.loss for one in self.validated]
+        losses = [inf if isnan(one.loss) else one.loss for one in self.validated]
         return len(losses) - 1 - losses.index(min(losses)) if losses else 0
