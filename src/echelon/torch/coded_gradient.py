@@ -19,7 +19,7 @@ from echelon.stream import Stream
 from echelon.torch import structures
 from echelon.torch.checking import checked_autocast, checked_compiled
 from echelon.torch.chunk_gradients import ChunkGradients, How
-from echelon.torch.differentiable import differentiable
+from echelon.torch.differentiable import differentiable, hooked
 from echelon.torch.filling import collected, fill
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.minibatches import Cuts, apart
@@ -81,7 +81,8 @@ class CodedGradient(Closing):
     `backward` adds to the gradients of the model's parameters what ``loss(model(inputs), targets).backward()`` would on
     the next mini-batch, up to rounding, and returns the loss. Parameters, buffers and switches (`train`, `eval`,
     `requires_grad_`) are those of the model at that time. A parameter that the loss does not depend on keeps its
-    gradient, None as a rule. Several calls before a step of the optimiser add up, each with the next mini-batch.
+    gradient, None as a rule. Hooks of parameters are given the gradient of the whole batch. Several calls before a step
+    of the optimiser add up, each with the next mini-batch.
 
     Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. BatchNorm
     normalises each chunk by itself, as plain data parallelism does it by replica, and its running statistics change by
@@ -226,7 +227,13 @@ class CodedGradient(Closing):
         ``scaler.scale(loss).backward()`` does; its `step` and `update` then go on as usual.
         """
         found, divided, _ = self._next(batch, scaler)
-        return fill(self._states.walk, found, divided=divided)
+        walk = self._states.walk
+        if not hooked(walk.trained):
+            return fill(walk, found, divided=divided)
+        with torch.enable_grad():
+            loss = differentiable(collected(walk, found, divided=divided), walk.trained)
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
 
     def loss(self, batch: Any = None, *, scaler: torch.amp.GradScaler | None = None) -> Tensor:
         """Return the loss of the next mini-batch, whose own `backward` adds its gradient, once.

@@ -27,6 +27,17 @@ def differentiable(gradient: Gradient, weights: Sequence[nn.Parameter], scale: f
     return found
 
 
+def hooked(weights: Sequence[nn.Parameter]) -> bool:
+    """Return whether somebody is to be told of a gradient, or may change it, on its way to a weight.
+
+    >>> weight = nn.Parameter(torch.ones(2))
+    >>> handle = weight.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    >>> hooked([nn.Parameter(torch.ones(1))]), hooked([weight])
+    (False, True)
+    """
+    return any(weight._backward_hooks or weight._post_accumulate_grad_hooks for weight in weights)
+
+
 class _Once:
     """A gradient that is given away once, since its memory becomes that of the weights' gradients."""
 
