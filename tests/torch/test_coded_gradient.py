@@ -123,6 +123,29 @@ def test_tied_weights_have_one_gradient_and_unused_ones_none(stream):
             assert model.outer.weight.grad is model.inner.weight.grad
 
 
+def test_hooks_of_parameters_are_called_with_the_whole_gradient(stream):
+    model, seen = perceptron(torch.float64), []
+    model[0].weight.register_hook(lambda gradient: gradient.clamp(-1e-3, 1e-3))
+    model[0].bias.register_post_accumulate_grad_hook(lambda one: seen.append(one.grad.clone()))
+    with CodedGradient(model, CROSS, WIDE, stream=stream, batch_size=60) as coded:
+        wanted, value = plain_gradient(model, CROSS, WIDE, coded.batch(0))
+        model.zero_grad()
+        with torch.no_grad():
+            assert float(coded.backward()) == pytest.approx(float(value), rel=1e-10)
+    for one, expected in zip(model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(one.grad, expected, rtol=1e-9, atol=1e-12)
+    assert float(model[0].weight.grad.abs().max()) == 1e-3
+    torch.testing.assert_close(*seen, rtol=1e-9, atol=1e-12)
+
+
+def test_a_loss_that_uses_weights_is_refused(stream):
+    model, fixed = perceptron(), perceptron().requires_grad_(False)
+    with pytest.raises(ArgumentError, match="loss: it uses 'model', which is trained and changes, and is not allowed"):
+        CodedGradient(model, lambda out, to: CROSS(out, to) + model[0].weight.norm(), DATA, stream=stream)
+    with CodedGradient(model, lambda out, to: CROSS(out, to) + fixed[0].weight.norm(), DATA, stream=stream) as coded:
+        assert coded.backward() > fixed[0].weight.norm()
+
+
 def test_a_gradient_of_zero_is_not_none(stream):
     model = nn.Sequential(nn.Linear(64, 4), nn.ReLU(), nn.Linear(4, 10))
     nn.init.constant_(model[0].bias, -100.0)  # nothing gets through

@@ -315,6 +315,17 @@ def test_arguments_that_can_t_be_meant_are_refused(options, said):
         local_sgd(network(), stream, **options)
 
 
+def test_a_loss_that_uses_weights_is_refused():
+    model = network()
+    with (
+        ec.Stream("virtual", workers=WORKERS, progress=False) as stream,
+        pytest.raises(ArgumentError, match="loss: it uses 'model', which is trained and changes, and is not allowed"),
+    ):
+        LocalSGD(
+            model, lambda out, to: LOSS(out, to) + model[0].weight.norm(), DATA, stream=stream, optimizer=MOMENTUM_SGD
+        )
+
+
 def test_a_model_that_changed_its_shape_is_refused():
     model = network()
     with ec.Stream("virtual", workers=WORKERS, progress=False) as stream:

@@ -19,6 +19,7 @@ from echelon.torch import samples
 from echelon.torch.local_job import LocalJob, LocalRound, LocalState, Outer
 from echelon.torch.local_shares import Shares, SharesBySpeed
 from echelon.torch.local_steps import Carried, LocalSteps, Optimizer, batches_of
+from echelon.torch.losses import check_held
 
 _SPLITS: dict[str, type[Shares]] = {"equal": Shares, "speed": SharesBySpeed}
 
@@ -98,6 +99,7 @@ class LocalSGD(Closing):
         self._ending.check(slots=stream.workers, lanes=stream.workers, sums=True)
         self._shares = _SPLITS[checks.one_of("split", split, _SPLITS)]
         self._steps = _steps(steps, stream.workers)
+        check_held(loss)
         self._work = LocalSteps(
             copy, checks.function("loss", loss), (inputs, targets), optimizer, batch_size=batch_size, seed=seed
         )

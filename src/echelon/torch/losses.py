@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from inspect import getclosurevars, isfunction
 from typing import Any
 
 import torch
@@ -108,6 +109,7 @@ def _checked(loss: Any, reduction: str | None) -> bool:
         raise ArgumentError(f"loss: {loss!r} is not allowed; must be a function of outputs and targets, or None")
     if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
         raise ArgumentError(f"loss: {loss!r} has parameters, which is not allowed; they must be part of the model")
+    check_held(loss)
     said = getattr(loss, "reduction", None)
     if said is not None and said not in _MEANS:
         raise ArgumentError(f"loss: reduction={said!r} is not allowed; must be one of {', '.join(_MEANS)}")
@@ -119,6 +121,29 @@ def _checked(loss: Any, reduction: str | None) -> bool:
     if mean and isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss) and loss.weight is not None:
         raise ArgumentError(f"loss: {loss!r} with class weights is not allowed; {_WHY}")
     return mean
+
+
+def check_held(loss: Any) -> None:
+    """Refuse a function that computes with weights that are trained: workers would have them as they were at first.
+
+    >>> weight = nn.Parameter(torch.ones(1))
+    >>> check_held(lambda outputs, targets: outputs.mean() + weight.sum())
+    Traceback (most recent call last):
+    echelon.errors.ArgumentError: loss: it uses 'weight', which is trained and changes, and is not allowed; must be ...
+    """
+    if not isfunction(loss):
+        return
+    try:
+        seen = getclosurevars(loss)
+    except ValueError:  # it uses a name that has no value yet
+        return
+    for name, one in {**seen.globals, **seen.nonlocals}.items():
+        weights = one.parameters() if isinstance(one, nn.Module) else [one] if isinstance(one, Tensor) else []
+        if any(weight.requires_grad for weight in weights):
+            raise ArgumentError(
+                f"loss: it uses {name!r}, which is trained and changes, and is not allowed; must be computed from "
+                "outputs and targets alone (a penalty on weights can be part of a model that returns its loss)"
+            )
 
 
 def _ignored(loss: Any, reduction: str | None) -> int | None:
