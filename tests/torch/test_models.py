@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import echelon as ec
-from echelon.torch import CodedGradient, parameters, seeded
+from echelon.torch import CodedGradient, Evaluation, parameters, seeded
 from echelon.torch.models import Models
 from echelon.torch.sources import At
 from tests.torch.networks import (
@@ -335,6 +335,30 @@ def test_what_does_not_fit_is_passed_in_slices(stream, most, reduction):
             assert float(coded.backward()) == pytest.approx(float(value.detach()), rel=1e-10)
             near(model, plain, 1e-9)
     assert max(tried) <= most  # what failed is not tried again
+
+
+@pytest.mark.parametrize("most", [17, 1])
+def test_an_evaluation_that_does_not_fit_is_passed_in_slices(plain_stream, most):
+    torch.manual_seed(1)
+    model, metric = Small(most, tried := []), lambda outputs, targets: (outputs.argmax(dim=1) == targets).sum()
+    with Evaluation(model, CROSS, WIDE, stream=plain_stream, batch_size=90, metric=metric) as evaluation:
+        found = evaluation.run()
+        del tried[:]
+        assert evaluation.run() == found
+    assert max(tried) <= most  # what failed is not tried again
+    plain = nn.Linear(64, 10, dtype=torch.float64)
+    plain.load_state_dict(model.state_dict())
+    outputs = plain(torch.as_tensor(WIDE[0])).detach()
+    assert found.loss == pytest.approx(float(CROSS(outputs, torch.as_tensor(WIDE[1]))), rel=1e-10)
+    assert found.metric == pytest.approx(float(metric(outputs, torch.as_tensor(WIDE[1]))) / len(outputs), rel=1e-10)
+
+
+def test_an_evaluation_of_which_no_sample_fits_is_refused(plain_stream):
+    with (
+        Evaluation(Small(0, []), CROSS, WIDE, stream=plain_stream) as evaluation,
+        pytest.raises(ec.JobFailed, match="batch_size: 1 samples do not fit into the memory of cpu; must be fewer"),
+    ):
+        evaluation.run()
 
 
 def test_a_function_that_reads_chunks_is_passed_in_slices_too(plain_stream):

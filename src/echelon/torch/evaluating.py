@@ -13,12 +13,13 @@ from echelon.closing import Closing
 from echelon.errors import ArgumentError
 from echelon.jobs import SumJob
 from echelon.stream import Stream
+from echelon.torch import structures
 from echelon.torch.checking import checked_autocast
 from echelon.torch.chunk_gradients import How
 from echelon.torch.devices import resolved
 from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
-from echelon.torch.parameters import State
+from echelon.torch.parameters import Loaded, State
 from echelon.torch.samples import source
 from echelon.torch.seeding import taking_turns
 from echelon.torch.sources import At, Source
@@ -39,7 +40,7 @@ class Evaluation(Closing):
     """The mean loss of a model over data, as it is when `run` is called, in `eval` mode.
 
     model, loss, data, collate, reduction, device, autocast: as for `CodedGradient`; data must have a number of samples.
-    batch_size: samples that a worker passes at once.
+    batch_size: samples that a worker passes at once; fewer from then on, where its device has not the memory for them.
     metric: ``metric(outputs, targets)``, a number per batch that is a sum over its samples, such as how many of them
         are right; the mean over all samples is told. With ``loss=None`` it is given the outputs and the batch.
 
@@ -107,6 +108,7 @@ class _ChunkLosses:
 
     def __init__(self, models: Models, losses: Losses, data: Source, how: How, metric: Metric | None) -> None:
         self._models, self._losses, self._data, self._how, self._metric = models, losses, data, how, metric
+        self._limit: int | None = None  # samples of a pass that the device has memory for, once it ran out of it
 
     def one(self, state: State, batch: int) -> NumberArray:
         """Return the loss, the metric and the number of samples, summed over a batch."""
@@ -117,15 +119,38 @@ class _ChunkLosses:
             model = self._models.of(state, device)
             found = self._data.load(state.at._replace(step=batch), [0], device)
             assert found is not None, "one chunk can always be one batch"
-            inputs, targets = self._losses.parted(found.samples)
             if not self._data.checked:
                 self._losses.check(found.samples)
-            with self._how.casting(device):
-                outputs = model(inputs)
-                loss = self._losses.of(outputs, targets, device)
-            metric = 0.0 if self._metric is None else self._metric(outputs, inputs if self._losses.own else targets)
-        (size,) = found.sizes
-        return np.array([float(loss) * (size if self._how.mean else 1), _number(metric), size])
+            (size,) = found.sizes
+            loss, metric = self._sums(model, found.samples, size, device)
+        return np.array([loss, metric, size])
+
+    def _sums(self, model: Loaded, samples: Any, size: int, device: torch.device) -> tuple[float, float]:
+        """Return the loss and the metric summed over samples, in as many passes as the device's memory asks for."""
+        if self._limit is None or size <= self._limit or model.mixes:
+            try:
+                return self._passed(model, samples, size, device)
+            except torch.cuda.OutOfMemoryError as error:
+                if size < 2 or model.mixes:
+                    raise ArgumentError(
+                        f"batch_size: {size} samples do not fit into the memory of {device}; must be fewer"
+                    ) from error
+                self._limit = size // 2
+            torch.cuda.empty_cache()
+        structures.even("data", samples)
+        first, second = (
+            self._sums(model, structures.taken(samples, span), span.stop - span.start, device)
+            for span in (slice(0, size // 2), slice(size // 2, size))
+        )
+        return first[0] + second[0], first[1] + second[1]
+
+    def _passed(self, model: Loaded, samples: Any, size: int, device: torch.device) -> tuple[float, float]:
+        inputs, targets = self._losses.parted(samples)
+        with self._how.casting(device):
+            outputs = model(inputs)
+            loss = self._losses.of(outputs, targets, device)
+        metric = 0.0 if self._metric is None else self._metric(outputs, inputs if self._losses.own else targets)
+        return float(loss) * (size if self._how.mean else 1), _number(metric)
 
 
 def _number(metric: Any) -> float:

@@ -65,8 +65,8 @@ def train(
     scaler: of the losses, for ``autocast=torch.float16``; by default one is made then.
     validate: data as for `Evaluation`, on which the workers compute the loss, and the `metric`, every `validate_every`
         steps (an epoch by default).
-    stop: end early, after this many validations in a row without a lower loss; the model then has the weights that
-        had the lowest.
+    stop: end early, after this many validations in a row without a lower loss. In the end, early or not, the model has
+        the weights that had the lowest.
     checkpoint: a file that is written every `every` steps (an epoch by default) and at the end, whole or not at all.
         If it is there, the training goes on from it: with the same weights as if it had not been interrupted.
     callback: called after every step with its number and its loss; the training ends if it returns True.
