@@ -131,6 +131,49 @@ def test_layers_that_are_replaced_or_frozen_between_steps_count(stream):
             coded.backward()
 
 
+class Warm(nn.Linear):
+    """A layer whose outputs are divided by a temperature, in a way that has a name."""
+
+    def __init__(self):
+        super().__init__(60, 2)
+        self.temperature = 1.0
+
+    def forward(self, inputs):
+        sign = -1.0 if getattr(self, "way", "plain") == "turned" else 1.0
+        return super().forward(inputs) * sign / self.temperature
+
+
+def test_settings_of_modules_are_those_of_the_step(stream):
+    model, data = nn.Sequential(nn.Linear(60, 60), Warm(), nn.Dropout(0.0)), (torch.ones(9, 60), torch.ones(9, 2))
+
+    def same():
+        with CodedGradient(model, nn.MSELoss(), data, stream=stream) as fresh:
+            model.zero_grad()
+            wanted, gradient = fresh.backward(), model[1].weight.grad.clone()
+        model.zero_grad()
+        found = coded.backward()
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(model[1].weight.grad, gradient)
+        coded.step = 0
+        return float(found)
+
+    with CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded:
+        found = [same()]
+        for temperature, way, rate in (
+            (2.0, "plain", 0.0),
+            (2.0, "turned", 0.0),
+            (3.0, "plain", 0.5),
+            (1.0, "plain", 0),
+        ):
+            model[1].temperature, model[1].way, model[2].p = temperature, way, rate
+            found.append(same())
+        assert len(set(found[:4])) == 4
+        assert found[4] == pytest.approx(found[0])
+        model[2] = nn.ReLU()
+        with pytest.raises(ArgumentError, match="model: its modules are of other kinds, or in another order"):
+            coded.backward()
+
+
 def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
     model = nn.Sequential(nn.Linear(300, 300), nn.Tanh(), nn.Linear(300, 3))
     data = torch.randn(16, 300), torch.randn(16, 3)

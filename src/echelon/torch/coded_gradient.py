@@ -79,10 +79,11 @@ class CodedGradient(Closing):
         over many chunks may amplify beyond that: gradients then wait for more rows, or fail and ask for more tolerance.
 
     `backward` adds to the gradients of the model's parameters what ``loss(model(inputs), targets).backward()`` would on
-    the next mini-batch, up to rounding, and returns the loss. Parameters, buffers and switches (`train`, `eval`,
-    `requires_grad_`) are those of the model at that time. A parameter that the loss does not depend on keeps its
-    gradient, None as a rule. Hooks of parameters are given the gradient of the whole batch. Several calls before a step
-    of the optimiser add up, each with the next mini-batch.
+    the next mini-batch, up to rounding, and returns the loss. Parameters, buffers, switches (`train`, `eval`,
+    `requires_grad_`) and settings of modules (attributes that are numbers, texts, truth values or None) are those of
+    that time. A parameter that the loss does not depend on keeps its gradient, None as a rule. Hooks of parameters are
+    given the gradient of the whole batch. Several calls before a step of the optimiser add up, each with the next
+    mini-batch.
 
     Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. BatchNorm
     normalises each chunk by itself, as plain data parallelism does it by replica, and its running statistics change by

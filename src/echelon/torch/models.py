@@ -60,7 +60,7 @@ class Models:
         self, key: _Key, state: State, tensors: Sequence[Any], device: torch.device, pages: Pages | None
     ) -> Loaded:
         if key in self._known:
-            self._known[key].fill(tensors)
+            self._known[key].fill(tensors, state.changed)
             return self._known[key]
         if len(self._known) >= _KNOWN:
             self._known.pop(next(iter(self._known)))

@@ -1,8 +1,9 @@
 """A model as numbers that change from step to step, and a hull without numbers that computes with those it is given.
 
-The state of a step is the model's parameters and buffers, as they lie in its own memory, the step, and the model's
-switches (which modules train, which parameters are trained). The hull has the model's structure alone, on the meta
-device: it travels to the workers once, the state with every step.
+The state of a step is the model's parameters and buffers, as they lie in its own memory, the step, the model's switches
+(which modules train, which parameters are trained), and those settings of its modules that are not the hull's any more:
+attributes that are numbers, texts, truth values or None, such as the rate of dropout. The hull has the structure of the
+model alone, on the meta device: it travels to the workers once, the state with every step.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from echelon.torch.device_numbers import DeviceNumbers, Elsewhere
 from echelon.torch.pages import Pages, writable
 from echelon.torch.sources import At
 
+_PLAIN = (bool, int, float, str, type(None))
 _WRITES = (
     "model: its forward pass writes into {}, which is not allowed; what a worker writes is lost, and other workers "
     "would not agree (eval() helps where only training does so)"
@@ -32,7 +34,7 @@ class State(NamedTuple):
 
     tensors: parameters and buffers, in the model's order, as flat arrays; bfloat16 as whole numbers of its two bytes.
     at: which samples. shared: `tensors` in the memory of a GPU, where workers can open that; then those are none.
-    scale: by which losses are multiplied before they are passed back.
+    scale: by which losses are multiplied before they are passed back. changed: settings that are not those of the hull.
     """
 
     tensors: tuple[Any, ...]
@@ -41,6 +43,15 @@ class State(NamedTuple):
     trained: bytes  # by parameter
     shared: "DeviceNumbers | Elsewhere | None" = None
     scale: float = 1.0
+    changed: "tuple[Setting, ...]" = ()
+
+
+class Setting(NamedTuple):
+    """An attribute of a module, which is told by its number."""
+
+    module: int
+    name: str
+    value: bool | int | float | str | None
 
 
 class Walk:
@@ -51,11 +62,15 @@ class Walk:
     mixes: whether it normalises over the samples of a batch.
     shapes: names, types and shapes of all: models that agree in these can share states.
     switches: which modules are in training mode, and which parameters are trained.
+    kinds, settings: the types of modules, and their attributes that are numbers, texts, truth values or None.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = list(model.modules())
         self._held = list(map(_held, self._modules))
+        self._alive = [tuple(vars(module).values()) for module in self._modules]
+        self.kinds = list(map(type, self._modules))
+        self.settings = list(map(_settings, self._modules))
         named, weights = list(_tensors(model)), list(model.parameters())
         self.tensors = [tensor for _, tensor in named]
         self.shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in named]
@@ -76,9 +91,29 @@ class Walk:
 def _held(module: nn.Module) -> tuple[int, ...]:
     """Return what a module holds; all of it is alive as long as its walk, so that no number is used again."""
     return (
-        module.training, *map(id, module._parameters.values()), *map(id, module._buffers.values()),
+        *map(id, vars(module).values()), *map(id, module._parameters.values()), *map(id, module._buffers.values()),
         *map(id, module._modules.values()),
     )  # fmt: skip
+
+
+def _settings(module: nn.Module) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, _PLAIN) and name != "training"}
+
+
+def changed(walk: Walk, first: Sequence[Mapping[str, Any]]) -> tuple[Setting, ...]:
+    """Return the settings of a model that are not what they were at first.
+
+    >>> model = nn.Dropout(0.1)
+    >>> first, model.p = Walk(model).settings, 0.2
+    >>> changed(Walk(model), first)
+    (Setting(module=0, name='p', value=0.2),)
+    """
+    return tuple(
+        Setting(number, name, value)
+        for number, (now, before) in enumerate(zip(walk.settings, first, strict=True))
+        for name, value in now.items()
+        if name not in before or type(before[name]) is not type(value) or before[name] != value
+    )
 
 
 def _look(tensor: Tensor) -> tuple[Any, ...]:
@@ -176,17 +211,33 @@ class Loaded:
         for weight in self.wanted:
             weight.register_post_accumulate_grad_hook(self._found)  # type: ignore[no-untyped-call]
         self._found_by: Callable[[nn.Parameter], None] | None = None
-        self.mixes = any(map(mixes, self._model.modules()))
+        self._changed: tuple[Setting, ...] = ()
+        self._first: list[tuple[dict[str, Any], str, Any]] = []  # settings of the hull in place of which others are
+        self._settle(given.changed)
+        self._call = self._model if compiled is None else torch.compile(self._model, **compiled)
+        self._note()
+
+    def _settle(self, changed: tuple[Setting, ...]) -> None:
+        """Take over settings, in place of those of the hull."""
+        for held, name, value in self._first:
+            held[name] = value
+        modules = list(self._model.modules())
+        places = [(vars(modules[number]), name) for number, name, _ in changed]
+        self._first = [(held, name, held[name]) for held, name in places if name in held]
+        for (held, name), (_, _, value) in zip(places, changed, strict=True):
+            held[name] = value
+        self._changed = changed
+        self.mixes = any(map(mixes, modules))
         self._tracked = tracked(self._model)
         self.tracks = sum(buffer.numel() for buffer in self._tracked)
         written = set(map(id, self._tracked))
         self._still = [tensor for _, tensor in _tensors(self._model) if id(tensor) not in written]
-        self._call = self._model if compiled is None else torch.compile(self._model, **compiled)
-        self._note()
 
-    def fill(self, tensors: Sequence[Any]) -> None:
-        """Take the numbers of another state."""
+    def fill(self, tensors: Sequence[Any], changed: tuple[Setting, ...] = ()) -> None:
+        """Take the numbers and the settings of another state."""
         self._held = tensors
+        if changed != self._changed:
+            self._settle(changed)
         with torch.no_grad():
             for number, tensor in self._copies:
                 tensor.copy_(_tensor(tensors[number], tensor.dtype).view(tensor.shape))

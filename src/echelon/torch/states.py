@@ -12,7 +12,7 @@ from echelon.stream import Kept, Stream
 from echelon.torch.checking import check_replicas, check_weights
 from echelon.torch.device_numbers import DeviceNumbers
 from echelon.torch.devices import checked_device
-from echelon.torch.parameters import State, Walk, hull, state
+from echelon.torch.parameters import Setting, State, Walk, changed, hull, state
 from echelon.torch.passes import trained
 from echelon.torch.sources import At
 
@@ -28,6 +28,8 @@ class States:
         if not isinstance(stream, Stream):
             raise ArgumentError(f"stream: {type(stream).__name__} is not allowed; must be an echelon.Stream")
         self._model, self.walk = model, _walked(model)
+        self._kinds, self._settings = self.walk.kinds, self.walk.settings
+        self._changed: tuple[Setting, ...] = ()
         on_gpus = checked_device(device) != "cpu" and _on_gpu(model)
         self._shares = on_gpus and stream.one_host
         if on_gpus and not self._shares:
@@ -54,9 +56,11 @@ class States:
         walk = _walked(self._model)
         if walk.shapes != self.walk.shapes:
             raise ArgumentError("model: its parameters or buffers have other names, types or shapes than at the start")
+        if walk.kinds != self._kinds:
+            raise ArgumentError("model: its modules are of other kinds, or in another order, than at the start")
         if [tensor.device for tensor in walk.tensors] != [tensor.device for tensor in self.walk.tensors]:
             self._numbers = None
-        self.walk = walk
+        self.walk, self._changed = walk, changed(walk, self._settings)
 
     def ask(self, kept: Kept, at: At, scale: float = 1.0, *, evaluates: bool = False) -> Any:
         """Return what a kept job finds for the model as it is now; evaluates: as if `eval` had been called."""
@@ -79,7 +83,7 @@ class States:
         return found
 
     def _state(self, at: At, scale: float, *, evaluates: bool) -> State:
-        made = self._made(at, scale)
+        made = self._made(at, scale)._replace(changed=self._changed)
         return made._replace(trains=bytes(len(made.trains))) if evaluates else made
 
     def _made(self, at: At, scale: float) -> State:
