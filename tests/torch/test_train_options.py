@@ -164,6 +164,10 @@ OF_ANOTHER = StepLR(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0), 1)
         ({"epochs": 1, "data": endless}, "epochs: not allowed with data that has no number of samples"),
         ({"steps": 1, "data": endless, "schedule": "epoch", "scheduler": OF_ANOTHER}, "schedule: 'epoch' is not allow"),
         ({"steps": 1, "schedule": "epoch"}, "schedule: not allowed without one to tell; give scheduler="),
+        (
+            {"steps": 1, "optimizer": torch.optim.LBFGS([nn.Parameter(torch.ones(1))])},
+            "optimizer: LBFGS is not allowed",
+        ),
         ({"steps": 1, "optimizer": OF_ANOTHER.optimizer}, "optimizer: one without any parameter of the model"),
         ({"steps": 1, "metric": right}, "metric: not allowed without data to validate on; give validate="),
         ({"steps": 1, "validate_every": 2}, "validate_every: not allowed without data to validate on"),

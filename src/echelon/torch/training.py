@@ -217,6 +217,11 @@ def _check(model: Any, optimizer: Any, steps: Any, epochs: Any, scheduler: Any, 
             checks.whole(name, count, least=1)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ArgumentError(f"optimizer: {type(optimizer).__name__} is not allowed; must be one of torch.optim")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise ArgumentError(
+            f"optimizer: {type(optimizer).__name__} is not allowed; must step without a closure, by one gradient"
+        )
     held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
     if isinstance(model, nn.Module) and held.isdisjoint(map(id, model.parameters())):
         raise ArgumentError("optimizer: one without any parameter of the model is not allowed; must be made from them")
