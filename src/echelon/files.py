@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -98,6 +99,24 @@ def _table(lines: list[list[str]]) -> RecordedTimes:
 def _checked_path(path: object) -> None:
     if not isinstance(path, str | PathLike):
         raise ProfileError(f"path: {checks.shown(path)} is not allowed; must be the path of a file")
+
+
+def remove_parts(path: str | PathLike[str]) -> None:
+    """Remove what writes of `whole` to this path left that were killed. Nobody else must be writing to it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("a.txt", ".0123456789abcdef-a.txt", ".0123456789abcdef-b.txt"):
+    ...         _ = Path(folder, name).write_text("some of it")
+    ...     remove_parts(f"{folder}/a.txt")
+    ...     sorted(os.listdir(folder))
+    ['.0123456789abcdef-b.txt', 'a.txt']
+    """
+    target = Path(path).resolve()
+    part = re.compile(rf"\.[0-9a-f]{{16}}-{re.escape(target.name)}")
+    for one in target.parent.iterdir() if target.parent.is_dir() else ():
+        if part.fullmatch(one.name):
+            one.unlink(missing_ok=True)
 
 
 @contextmanager

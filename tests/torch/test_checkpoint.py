@@ -126,6 +126,14 @@ def test_a_training_that_is_done_is_not_done_again_and_one_given_more_steps_goes
     assert again(8, other).losses == found.losses
 
 
+def test_what_a_program_that_was_killed_had_written_in_part_is_removed(plain, tmp_path):
+    other = tmp_path / ".0123456789abcdef-b.pt"
+    for part in (tmp_path / ".fedcba9876543210-a.pt", other):
+        part.write_bytes(b"half")
+    trained(tmp_path / "a.pt", stream=plain)
+    assert sorted(tmp_path.iterdir()) == [other, tmp_path / "a.pt"]
+
+
 def test_files_that_are_not_of_this_training_are_refused(plain, tmp_path):
     path, data = tmp_path / "a.pt", digits(np.float64)
 

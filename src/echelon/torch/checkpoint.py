@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from echelon.errors import ArgumentError
-from echelon.files import whole
+from echelon.files import remove_parts, whole
 from echelon.torch.trained import Trained, Validated
 
 _FORMAT = 1
@@ -27,7 +27,11 @@ class Checkpoint:
             raise ArgumentError(f"checkpoint: {self._path} is not allowed; there is no folder {self._path.parent}")
 
     def resume(self) -> Trained:
-        """Take over what the file says, if it is there; return what the training found until then."""
+        """Take over what the file says, if it is there; return what the training found until then.
+
+        Parts of files that a killed program was writing are removed.
+        """
+        remove_parts(self._path)
         if not self._path.exists():
             return Trained()
         try:
