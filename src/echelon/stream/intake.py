@@ -86,7 +86,10 @@ class Intake:
         if not job.restarts:
             raise ArgumentError(f"job: {type(job).__name__} is not allowed; must be one that begins with a state")
         if self._journal is not None:
-            raise ArgumentError("job: not allowed with a journal, which does not record what a kept job is asked for")
+            raise ArgumentError(
+                "stream: one with a journal is not allowed for what is asked again and again (gradients, operators), "
+                "which a journal does not record; must be one without (train has checkpoint= to go on from)"
+            )
         return Kept(job, self._plan, self._submit_kept, self._drop_kept)
 
     def resume(self) -> list[Handle]:
