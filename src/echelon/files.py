@@ -72,6 +72,29 @@ def read_times(path: str | PathLike[str], family: str | None = None) -> Recorded
         raise ProfileError(f"{path}: not a whole NPZ file: {error or 'it ends too early'}") from None
 
 
+def write_times(times: RecordedTimes, path: str | PathLike[str], *, family: str = "recorded") -> None:
+    """Write tables of rounds x workers as an NPZ or CSV file, by its suffix, that `read_times` gives back.
+
+    family: of the keys of an NPZ file; a CSV file holds the names of the workers instead.
+    """
+    checks.instance("times", times, RecordedTimes)
+    _checked_path(path)
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".npz", ".csv"):
+        raise ArgumentError(f"path: {path} is not allowed; must end in .npz or .csv")
+    tables = list(zip(times.loads.tolist(), times.times, strict=True))
+    with whole(path) as beside:
+        if suffix == ".npz":
+            with beside.open("wb") as packed:
+                np.savez(packed, **{f"{family}@{load!r}": table for load, table in tables})
+            return
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow(["load", *times.names])
+            for load, table in tables:
+                lines.writerows([load, *row] for row in table.tolist())
+
+
 def _of_family(arrays: dict[str, FloatArray], family: str | None) -> dict[float, FloatArray]:
     """Return the arrays of a family by load."""
     pairs = {key: key.rpartition("@") for key in arrays}

@@ -10,7 +10,7 @@ from echelon.blocks.sampling import sorted_times
 from echelon.clusters.pace import Pace, paces
 from echelon.delays import Exponential, Recorded, RecordedTimes, RoundPace, begin_all, fit, sample_all, task_laws
 from echelon.errors import ArgumentError, ProfileError
-from echelon.files import read_profile, read_times, write_profile
+from echelon.files import read_profile, read_times, write_profile, write_times
 from echelon.schemes import any_k, coded_rows, pull, uncoded_products
 from echelon.search.rehearsal import Rehearsal, Rehearsed
 from echelon.seeds import place_generator
@@ -286,6 +286,18 @@ def test_files_that_hold_no_table_are_refused_by_name(tmp_path, name, content, f
         path.write_bytes(content)
     with pytest.raises(ProfileError, match=said):
         read_times(path, family)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.csv"])
+def test_tables_that_were_written_are_read_as_they_were(tmp_path, name):
+    table = RecordedTimes({0.0: TABLE, 1 / 3: 2 * TABLE}, ["anna", "ben, the slow", "1"])
+    write_times(table, tmp_path / name)
+    found = read_times(tmp_path / name)
+    assert found.loads.tolist() == [0.0, 1 / 3]
+    np.testing.assert_array_equal(found.times, table.times)
+    assert found.names == (table.names if name == "a.csv" else ("w1", "w2", "w3"))
+    with pytest.raises(ArgumentError, match=r"must end in \.npz or \.csv"):
+        write_times(table, tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
