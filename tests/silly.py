@@ -218,6 +218,7 @@ def calls():
         "graph": (codes.graph, {"parts": 6, "load": 3, "rng": _rng()}),
         "residual": (codes.residual, {"code": _code(), "received": [0, 2]}),
         "residual_tracker": (codes.residual_tracker, {"code": _code()}),
+        "weights_tracker": (codes.weights_tracker, {"code": _code()}),
         "cyclic": (codes.cyclic, {"rows": 4, "load": 2, "rng": _rng()}),
         "codes.fractional_repetition": (codes.fractional_repetition, {"rows": 4, "load": 2, "apart": True}),
         "khatri_rao": (codes.khatri_rao, {"x": 2, "y": 1, "rows": 4, "rng": _rng()}),

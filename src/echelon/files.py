@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ENOENT
@@ -19,6 +20,8 @@ from echelon.arrays import FloatArray
 from echelon.delays import RecordedTimes
 from echelon.errors import ArgumentError, ProfileError
 from echelon.profile import Profile
+
+_NAMED = 5  # keys in an error
 
 
 def read_profile(path: str | PathLike[str]) -> Profile:
@@ -46,7 +49,8 @@ def read_times(path: str | PathLike[str], family: str | None = None) -> Recorded
 
     NPZ: one array of rounds x workers per key ``family@load``; `family` says which, if there are several.
     CSV: a line of names, then a line of seconds per round, one column per worker. A first column `load` may say at
-    which load a line was recorded; lines of one load are in the order of rounds. Without it the load is 0.
+    which load a line was recorded; lines of one load are in the order of rounds. Without it the load is 0. The first
+    line must not be one of numbers: it would be a round that is lost.
     """
     _checked_path(path)
     if family is not None:
@@ -55,37 +59,78 @@ def read_times(path: str | PathLike[str], family: str | None = None) -> Recorded
         if Path(path).suffix.lower() == ".npz":
             if Path(path).exists() and not is_zipfile(path):
                 raise ArgumentError("not an NPZ file")
-            with np.load(path, allow_pickle=False) as arrays:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return RecordedTimes(_of_family({key: arrays[key] for key in arrays.files}, family))
         if family is not None:
             raise ArgumentError("family: must be left out; a CSV file holds one")
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            return _table(list(csv.reader(file)))
+        with Path(path).open(encoding="utf-8", newline="") as lines:
+            return _table(list(csv.reader(lines)))
     except OSError as error:
         raise ProfileError(f"{path}: can't be read: {error.strerror or error}") from None
-    except (ArgumentError, ValueError, BadZipFile, csv.Error) as error:
+    except (ArgumentError, ValueError, csv.Error) as error:
         raise ProfileError(f"{path}: {error}") from None
+    except (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ProfileError(f"{path}: not a whole NPZ file: {error or 'it ends too early'}") from None
+
+
+def write_times(times: RecordedTimes, path: str | PathLike[str], *, family: str = "recorded") -> None:
+    """Write tables of rounds x workers as an NPZ or CSV file, by its suffix, that `read_times` gives back.
+
+    family: of the keys of an NPZ file; a CSV file holds the names of the workers instead.
+    """
+    checks.instance("times", times, RecordedTimes)
+    _checked_path(path)
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".npz", ".csv"):
+        raise ArgumentError(f"path: {path} is not allowed; must end in .npz or .csv")
+    tables = list(zip(times.loads.tolist(), times.times, strict=True))
+    with whole(path) as beside:
+        if suffix == ".npz":
+            with beside.open("wb") as packed:
+                np.savez(packed, **{f"{family}@{load!r}": table for load, table in tables})
+            return
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow(["load", *times.names])
+            for load, table in tables:
+                lines.writerows([load, *row] for row in table.tolist())
 
 
 def _of_family(arrays: dict[str, FloatArray], family: str | None) -> dict[float, FloatArray]:
     """Return the arrays of a family by load."""
     pairs = {key: key.rpartition("@") for key in arrays}
-    families = sorted({name for name, _, _ in pairs.values()})
+    families = sorted({name for name, _, _ in pairs.values() if name})
+    if not families:
+        said = ", ".join(sorted(arrays)[:_NAMED]) or "none"
+        raise ArgumentError(f"keys: must be family@load, such as cnn@0.25; found: {checks.shown(said)}")
     if family is None and len(families) == 1:
         family = families[0]
-    if family not in families or not family:
-        raise ArgumentError(
-            f"family: {family!r} is not allowed; must be one of {', '.join(families)} (keys family@load)"
-        )
-    try:
-        return {float(load): arrays[key] for key, (name, _, load) in pairs.items() if name == family}
-    except ValueError as error:
-        raise ArgumentError(f"keys: must be family@load; {error}") from None
+    if family not in families:
+        given = "must be given" if family is None else f"{checks.shown(family)} is not allowed"
+        raise ArgumentError(f"family: {given}; must be one of {', '.join(families)} (keys family@load)")
+    found: dict[float, FloatArray] = {}
+    for key, (name, _, text) in pairs.items():
+        if name != family:
+            continue
+        try:
+            load = float(text)
+        except ValueError:
+            raise ArgumentError(f"keys: must be family@load, and the load a number; {key} is not allowed") from None
+        if load in found:
+            raise ArgumentError(f"keys: load {load:g} of {family} is there twice")
+        if arrays[key].dtype.kind not in "fiu":
+            raise ArgumentError(f"{key}: numbers of type {arrays[key].dtype} are not allowed; must be seconds")
+        found[load] = arrays[key]
+    return found
 
 
 def _table(lines: list[list[str]]) -> RecordedTimes:
     """Return what the lines of a CSV file say."""
+    if not any(lines):
+        raise ArgumentError("no lines; must be one of names, and one of seconds per round")
     names, *rows = [line for line in lines if line]
+    if all(map(_is_number, names)):
+        raise ArgumentError("line 1: must be the names of the workers; its numbers would be a round that is lost")
     loaded = names[:1] == ["load"]
     tables: dict[float, list[list[float]]] = {}
     for number, row in enumerate(rows, start=2):
@@ -94,6 +139,14 @@ def _table(lines: list[list[str]]) -> RecordedTimes:
         values = [float(value) for value in row]
         tables.setdefault(values[0] if loaded else 0.0, []).append(values[1:] if loaded else values)
     return RecordedTimes(tables, names[loaded:])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _checked_path(path: object) -> None:

@@ -275,6 +275,15 @@ def test_rounds_may_end_by_policies_and_their_residual_is_told(run):
     assert "Residual of a round, mean: 0." in run(*few, "--ending", "residual:most=0.4")[1]
 
 
+def test_the_residual_that_is_told_is_that_of_the_rounds_that_were_simulated(run, tmp_path):
+    """Messages take so long that fewer of them come before the deadline."""
+    slow = tmp_path / "slow.toml"
+    slow.write_text(Path(EXAMPLE).read_text() + "\n[costs]\nmessage = 0.05\n")
+    few = ("--code", "uncoded", "--seeds", 2, "--jobs", 20, "--ending", "deadline:seconds=0.8", "--json")
+    free, dear = (json.loads(run("simulate", file, *few)[1])["residual"] for file in (EXAMPLE, slow))
+    assert dear > free + 0.1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -282,7 +291,8 @@ def test_rounds_may_end_by_policies_and_their_residual_is_told(run):
         (("--ending", "quorum:share=1.5"), "share: 1.5 is not allowed"),
         (("--ending", "deadline:seconds=auto"), "are learnt from rounds while a stream runs"),
         (("--ending", "deadline"), "ending: deadline needs seconds"),
-        (("--ending", "due", "--ending", "exact"), "ending: 'exact' is not allowed together with another"),
+        (("--ending", "due"), "ending: 'due' is not allowed; must be one of deadline, exact, quorum, residual"),
+        (("--ending", "exact", "--ending", "fastest"), "ending: 'fastest' is not allowed; must be one of"),
     ],
 )
 def test_endings_that_can_t_be_meant_are_one_clear_line(run, options, said):

@@ -6,6 +6,11 @@ import re
 import numpy as np
 import pytest
 
+import echelon as ec
+from echelon import schemes
+from echelon.codes import uncoded
+from echelon.jobs import HollowJob
+from echelon.schemes import coded_rows
 from tests.conftest import ROOT
 from tests.stream.test_recorded import exponential, purged_run
 
@@ -56,11 +61,30 @@ def test_the_page_names_every_key(run, record, tmp_path):
     table = PAGE.split("## What `echelon report --json` prints\n")[1].split("\n## ")[0]
     first = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:]
     assert {key for cell in first for key in re.findall(r"`(\w+)`", cell)} == set(said)
-    inner = {"delay": set(said["delay"]), "messages": set(said["messages"])}
+    inner = {key: set(said[key]) for key in ("delay", "messages", "residual")}
     inner |= {key: set(said[key][0]) for key in ("workers", "jobs")}
     for key, names in inner.items():
         meaning = re.search(rf"^\| `{key}` \|(.*)$", table, re.MULTILINE).group(1)
         assert set(re.findall(r"`(\w+)`", meaning)) == names
+
+
+def test_what_rounds_that_ended_early_lack_is_told(run, record, tmp_path):
+    """Five workers, of which the last is ten times slower; the second job does without it."""
+    path = tmp_path / "early"
+    work = ec.Workload(critical=5, redundancy=1.0, iterations=6, arrivals=ec.Arrivals.poisson(0.01))
+    profile = ec.Profile(work, [ec.Worker(f"w{p}", mean=1.0 + 9 * (p == 4), std=0.0) for p in range(5)])
+    plan = schemes.quorum(workers=5, load=1, share=0.8)
+    with ec.Stream("virtual", emulate=profile, record=path, progress=False) as stream:
+        for ended in (None, plan):
+            whole = coded_rows(uncoded(parts=5), [1] * 5) if ended is None else ended
+            stream.submit(HollowJob(whole, iterations=6)).delivery()
+    said = json.loads(run("report", path, "--json")[1])
+    assert said["residual"] == {"rounds": 6, "mean": pytest.approx(0.2**0.5 / 2), "most": pytest.approx(0.2**0.5)}
+    assert [worker["left_out"] for worker in said["workers"]] == [0, 0, 0, 0, 6]
+    out = run("report", path)[1]
+    assert "6 of 12 rounds ended before they were exact: the residual of a round is 0.224 in the mean, 0.447 at" in out
+    assert "Rounds that ended without rows of a worker: worker 5 in 6." in out
+    assert "before they were exact" not in run("report", record)[1]
 
 
 def test_tables_and_pictures(run, record, tmp_path):

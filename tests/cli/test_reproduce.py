@@ -29,6 +29,25 @@ def test_the_command_prints_the_figures_of_any_table(run, tmp_path):
     assert json.loads(out)["uncoded"] == pytest.approx(Recording(RecordedTimes(tables)).figures().uncoded)
 
 
+def test_a_table_whose_data_has_a_fixed_cost_is_taken_from_its_least_data_on_and_that_is_told(run):
+    """Of the residual network: with load 0, where no weights travel, its codes would look ten times as good."""
+    asked = ("reproduce", "traces", "--table", LAMBDA, "--family", "resnet18", "--json")
+    code, out, err = run(*asked)
+    assert code == 0
+    assert "Any data at all costs 16.3 s more than none: load 0 is left out" in err
+    with np.load(LAMBDA) as arrays:
+        loads = [0.02, 0.25, 0.5, 0.75, 1.0]
+        tables = [arrays[f"resnet18@{load:g}"].astype(float) for load in loads]
+    slope = np.polyfit(loads, [np.median(table) for table in tables], 1)[0]
+    uncoded = (tables[0].max(axis=1) + slope * (1 / 256 - 0.02)).sum()
+    told = json.loads(out)
+    assert (told["rounds"], told["slope"]) == (25, pytest.approx(slope))
+    assert told["uncoded"] == pytest.approx(uncoded)
+    assert json.loads(run(*asked, "--load", 0.02)[1]) == told
+    code, out, err = run(*asked, "--load", 0)
+    assert (json.loads(out)["slope"], err) == (pytest.approx(9.262, abs=1e-3), "")
+
+
 @pytest.mark.parametrize(
     ("arrays", "family", "said"),
     [
@@ -45,7 +64,7 @@ def test_the_command_prints_the_figures_of_any_table(run, tmp_path):
         ({"cnn@0": np.ones(3), "cnn@1": np.ones(3)}, "cnn", "must be one shape, (rounds, workers)"),
         ({"cnn@0": np.full((3, 4), 2.0), "cnn@1": np.ones((3, 4))}, "cnn", "slope: -1.0 is not allowed"),
         ({"cnn@all": np.ones((3, 4))}, "cnn", "keys: must be family@load"),
-        ({"cnn": np.ones((3, 4))}, "cnn", "keys family@load"),
+        ({"cnn": np.ones((3, 4))}, "cnn", "keys: must be family@load, such as cnn@0.25; found: 'cnn'"),
     ],
 )
 def test_a_table_that_does_not_do_is_one_clear_line(run, tmp_path, arrays, family, said):
@@ -70,6 +89,9 @@ def test_options_of_a_table_go_with_one_and_with_traces(run):
         (["mmc", "--table", LAMBDA], "table: not allowed for mmc; it is for traces"),
         (["traces", "--family", "cnn"], "family: needs a table, --table FILE.npz"),
         (["traces", "--slope", 1], "slope: needs a table, --table FILE.npz"),
+        (["traces", "--load", 0.5], "load: needs a table, --table FILE.npz"),
+        (["traces", "--table", LAMBDA, "--family", "cnn", "--load", 0.3], "load 0.3 is needed, and only 0.5, 0.75, 1"),
+        (["traces", "--table", LAMBDA, "--family", "cnn", "--load", 2], "load: 2 is not allowed; must be at most 1"),
         (["traces", "--table", LAMBDA, "--family", "cnn", "--slope", -1], "slope: -1.0 is not allowed"),
         (["traces", "--table", ROOT / "no.npz"], "no.npz: can't be read"),
     ):

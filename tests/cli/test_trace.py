@@ -9,6 +9,7 @@ import pytest
 
 import echelon as ec
 from echelon.delays import task_laws
+from echelon.files import read_times
 from echelon.stream.traced import TracedWorker
 from tests.conftest import ROOT
 from tests.stream.test_recorded import exponential, purged_run
@@ -85,14 +86,30 @@ def test_a_trace_for_perfetto_is_written_with_a_profile_or_alone(run, record, tm
     assert (code, err) == (0, "")
     assert out.replace("\n", "") == f"Written to {trace}."
     alone = json.loads(trace.read_text())
-    assert json.loads(run("trace", record, "--chrome", trace, "--json")[1]) == {"out": None, "chrome": str(trace)}
+    assert json.loads(run("trace", record, "--chrome", trace, "--json")[1]) == {
+        "out": None, "chrome": str(trace), "table": None,
+    }  # fmt: skip
     said = json.loads(run("trace", record, "--chrome", trace, "--out", file, "--json")[1])
     assert (said["out"], said["chrome"], said["critical"]) == (str(file), str(trace), 10)
     assert json.loads(trace.read_text()) == alone
     assert len(alone["traceEvents"]) > 10 * 200
     code, out, err = run("trace", record)
     assert (code, out) == (2, "")
-    assert err == "echelon: out, chrome: missing; one of them must say where to write\n"
+    assert err == "echelon: out, chrome, table: missing; one of them must say where to write\n"
+
+
+def test_a_table_of_rounds_by_workers_is_what_a_joint_profile_replays(run, record, tmp_path):
+    file, table = tmp_path / "cluster.toml", tmp_path / "own.csv"
+    said = json.loads(run("trace", record, "--out", file, "--together", "--table", table, "--json")[1])
+    assert said["table"] == str(table)
+    profile, found = ec.read_profile(file), read_times(table)
+    assert found.loads.tolist() == [1 / profile.workload.critical]
+    expected = np.array([worker.parameters["times"] for worker in profile.workers]).T
+    np.testing.assert_allclose(found.times[0], expected, rtol=1e-5)
+    assert found.names == tuple(profile.names)
+    code, out, err = run("trace", record, "--table", tmp_path / "own.txt")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "must end in .npz or .csv" in err
 
 
 def test_a_record_without_a_round_has_no_trace(run, record, tmp_path):

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from echelon.codes import Decoder, residual, stochastic, weights_for
+from echelon.codes import Decoder, residual, stochastic, weights_for, weights_tracker
 from echelon.errors import ArgumentError
 
 
@@ -66,6 +66,25 @@ def test_the_residual_told_is_that_of_the_weights_and_all_rows_decode_exactly():
     assert weights_for(code, range(6)).residual == pytest.approx(4**0.5 * 0.25)
     weights = Decoder(code).weights(range(6)).matrix[0]
     np.testing.assert_allclose(weights @ code.matrix, np.ones(4), atol=1e-12)
+
+
+def test_what_a_tracker_tells_row_by_row_is_of_the_weights_that_are_used():
+    """It may grow with a row, which no residual of the nearest weights does."""
+    draw, grew = rng(), False
+    for _ in range(40):
+        code = stochastic(rows=9, parts=6, load=3, missing=0.3, rng=draw)
+        watch, came, before = weights_tracker(code), [], 6**0.5
+        for row in draw.permutation(9).tolist():
+            enough = watch.add(row)
+            assert watch.add(row) == enough
+            came.append(row)
+            if enough:
+                assert watch.residual == 0
+                break
+            assert watch.residual == pytest.approx(weights_for(code, came).residual, abs=1e-12)
+            grew |= watch.residual > before + 1e-9
+            before = watch.residual
+    assert grew
 
 
 def test_parts_lie_in_as_many_rows_and_rows_hold_about_as_many():

@@ -10,7 +10,7 @@ from echelon.blocks.sampling import sorted_times
 from echelon.clusters.pace import Pace, paces
 from echelon.delays import Exponential, Recorded, RecordedTimes, RoundPace, begin_all, fit, sample_all, task_laws
 from echelon.errors import ArgumentError, ProfileError
-from echelon.files import read_profile, read_times, write_profile
+from echelon.files import read_profile, read_times, write_profile, write_times
 from echelon.schemes import any_k, coded_rows, pull, uncoded_products
 from echelon.search.rehearsal import Rehearsal, Rehearsed
 from echelon.seeds import place_generator
@@ -274,7 +274,8 @@ def test_tables_are_read_from_npz_by_family_and_from_csv(tmp_path):
         ("bad.npz", b"nothing", None, "bad.npz: "),
         ("bad.csv", b"a,b\n1,x\n", None, "could not convert"),
         ("short.csv", b"a,b\n1\n", None, "line 2: 1 values; must be 2"),
-        ("empty.csv", b"", None, "empty.csv: "),
+        ("empty.csv", b"\n", None, "empty.csv: no lines; must be one of names"),
+        ("nameless.csv", b"1,2\n2,3\n", None, "line 1: must be the names of the workers; its numbers would be a round"),
         ("late.csv", b"load,a\n0,1\n0,2\n1,3\n", None, "must be one shape"),
         ("family.csv", b"a\n1\n", "x", "family: must be left out"),
     ],
@@ -287,8 +288,81 @@ def test_files_that_hold_no_table_are_refused_by_name(tmp_path, name, content, f
         read_times(path, family)
 
 
+@pytest.mark.parametrize("name", ["a.npz", "a.csv"])
+def test_tables_that_were_written_are_read_as_they_were(tmp_path, name):
+    table = RecordedTimes({0.0: TABLE, 1 / 3: 2 * TABLE}, ["anna", "ben, the slow", "1"])
+    write_times(table, tmp_path / name)
+    found = read_times(tmp_path / name)
+    assert found.loads.tolist() == [0.0, 1 / 3]
+    np.testing.assert_array_equal(found.times, table.times)
+    assert found.names == (table.names if name == "a.csv" else ("w1", "w2", "w3"))
+    with pytest.raises(ArgumentError, match=r"must end in \.npz or \.csv"):
+        write_times(table, tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_file_with_bytes_that_were_changed_is_read_or_refused_in_one_line(tmp_path, save):
+    """Whatever of it they hit: archives, streams that are packed, headers of arrays."""
+    draw, path = np.random.default_rng(1), tmp_path / "a.npz"
+    save(path, **{"x@0": TABLE, "x@1": TABLE + 1})
+    whole, said = path.read_bytes(), []
+    for _ in range(300):
+        damaged = bytearray(whole[: draw.integers(1, len(whole) + 1)] if draw.random() < 0.1 else whole)
+        for at in draw.integers(0, len(damaged), 3).tolist():
+            damaged[at] = draw.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_times(path)
+        except ProfileError as error:
+            said.append(str(error))
+    assert len(said) > 200
+    assert all(line.startswith(f"{path}: ") and "\n" not in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"x@0": TABLE, "x@0.0": TABLE, "x@1": TABLE}, "load 0 of x is there twice"),
+        ({"x@0": TABLE + 0j}, "x@0: numbers of type complex128 are not allowed; must be seconds"),
+        ({"x@0": TABLE.astype(str)}, "x@0: numbers of type <U.* are not allowed"),
+        ({"x@0": TABLE > 3}, "x@0: numbers of type bool are not allowed"),
+        ({"x": TABLE, "@1": TABLE}, r"keys: must be family@load, such as cnn@0\.25; found: '@1, x'"),
+        ({}, "found: 'none'"),
+    ],
+)
+def test_arrays_that_are_no_recorded_seconds_are_refused(tmp_path, arrays, said):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ProfileError, match=said):
+        read_times(tmp_path / "a.npz")
+
+
+def test_arrays_beside_those_of_a_family_do_not_matter(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"x@0": TABLE, "names": np.array(["anna"])})
+    np.testing.assert_array_equal(read_times(tmp_path / "a.npz").at(0), TABLE)
+
+
+def test_medians_that_do_not_grow_have_no_slope():
+    """By rounding it would be a little more or less than none."""
+    assert RecordedTimes({load: TABLE for load in (0.0, 0.1, 0.3, 0.7)}).slope == 0.0
+
+
+def test_a_fixed_cost_of_any_data_is_a_step_and_noise_is_none():
+    """The residual network's data costs 16 s; the small network's lies on its line."""
+    network, small = read_times(LAMBDA, "resnet18"), read_times(LAMBDA, "cnn")
+    assert (network.step, small.step) == (pytest.approx(16.3, abs=0.1), 0.0)
+    above = network.above(0.02)
+    assert (above.loads[0], above.step, above.names) == (0.02, 0.0, network.names)
+    assert above.slope == pytest.approx(0.9, abs=0.05)
+    with pytest.raises(ArgumentError, match=r"load: 1\.5 is not allowed; must be at most 1, as recorded"):
+        network.above(1.5)
+    draw = np.random.default_rng(2)
+    for _ in range(200):
+        noisy = {load: 1 + load + draw.exponential(1.0, (9, 8)) for load in (0.0, 0.25, 0.5, 1.0)}
+        assert RecordedTimes(noisy).step == 0.0
+
+
 def test_a_family_must_be_named_where_there_are_several():
-    with pytest.raises(ProfileError, match=r"family: None is not allowed; must be one of cnn, resnet18"):
+    with pytest.raises(ProfileError, match=r"family: must be given; must be one of cnn, resnet18"):
         read_times(LAMBDA)
 
 

@@ -22,7 +22,10 @@ SR_SGC = [
     (3, 3, 2, 3, 5), (3, 3, 1, 4, 6), (3, 3, 2, 5, 6), (5, 3, 1, 3, 3), (6, 2, 1, 2, 3), (4, 0, 1, 2, 4),
 ]  # fmt: skip
 CASES = [(m_sgc, *case) for case in M_SGC] + [(sr_sgc, *case) for case in SR_SGC]
-LARGER = [(m_sgc, 6, 2, 2, 4), (m_sgc, 6, 5, 3, 4), (m_sgc, 6, 6, 2, 5), (sr_sgc, 6, 4, 2, 5), (sr_sgc, 6, 6, 1, 4)]
+LARGER = [
+    (m_sgc, 6, 2, 2, 4), (m_sgc, 6, 5, 3, 4), (m_sgc, 6, 6, 2, 5), (sr_sgc, 6, 4, 2, 5), (sr_sgc, 6, 6, 1, 4),
+    (m_sgc, 16, 4, 1, 2), (m_sgc, 12, 7, 2, 4), (sr_sgc, 16, 5, 2, 3), (sr_sgc, 12, 8, 1, 4),
+]  # fmt: skip
 
 
 def made(make, workers, at_once, length, window):

@@ -1,5 +1,6 @@
 """Messages that are a fraction of a result: what they carry, how long they are, and when advice takes them."""
 
+from itertools import combinations, product
 from statistics import fmean, stdev
 
 import numpy as np
@@ -79,6 +80,26 @@ def test_any_promised_set_gives_every_piece_and_errors_are_as_stated(pieces):
         # noise of size one on every message becomes what is said: the sample deviation of 50 numbers, at 99.99 %
         noise = weights.matrix @ rng.standard_normal((7, 50))
         assert noise.std(axis=1).max() <= weights.amplification * 1.45
+
+
+@pytest.mark.parametrize("rows", range(1, 11))
+def test_all_sets_of_up_to_ten_rows_give_the_sum_with_an_error_as_estimated(rows):
+    """Any critical rows, for every number of them and of pieces (of few pieces where rows are many)."""
+    rng = np.random.default_rng(rows)
+    for critical, pieces in product(range(1, rows + 1), range(1, 11 if rows < 8 else 3)):
+        if pieces > critical:
+            continue
+        code = short_messages(rows=rows, critical=critical, pieces=pieces, rng=rng)
+        assert (code.support.sum(axis=1) == min(rows, rows - critical + pieces)).all()
+        results = rng.standard_normal((rows, pieces, 5))
+        messages, decoder = np.stack(code.encode(results.reshape(rows * pieces, 5))), Decoder(code, limit=1e12)
+        total = results.sum(axis=0)
+        for some in combinations(range(rows), critical):
+            weights = decoder.weights(some)
+            found = weights.combine(list(messages[list(some)]))
+            error = np.linalg.norm(found - total) / np.linalg.norm(total)
+            sizes = np.abs(messages[list(some)]).max(axis=1)
+            assert error <= min(1e-9, weights.error_estimate(found, sizes).relative_to_result)
 
 
 def test_noise_of_twenty_rows_stays_within_three_digits():

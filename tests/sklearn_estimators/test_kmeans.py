@@ -162,5 +162,12 @@ def test_a_batch_may_do_without_late_chunks():
     with ec.Stream("virtual", emulate=profile, redundancy=1.0, split="uniform", adapt=False) as stream, using(stream):
         model.partial_fit(X)
     np.testing.assert_allclose(model.cluster_centers_, [[0.0], [90.0]])
-    with pytest.raises(ArgumentError, match="learnt from many rounds"):
-        KMeans(n_clusters=2, ending=Deadline("auto"), cluster="threads", workers=2).partial_fit(X)
+
+
+@pytest.mark.parametrize("ask", ["fit", "partial_fit"])
+def test_endings_that_batches_can_not_have_are_refused_at_once(ask):
+    """`fit` is exact, but does not take what a later batch would refuse."""
+    for ending, said in ((Deadline("auto"), "learnt from many rounds"), (0.9, "ending: 0.9 is not allowed")):
+        model = KMeans(n_clusters=2, ending=ending, cluster="threads", workers=2)
+        with pytest.raises(ArgumentError, match=said):
+            getattr(model, ask)(np.eye(4))

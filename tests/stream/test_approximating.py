@@ -200,6 +200,7 @@ def test_the_residual_of_a_job_outlives_the_program(tmp_path):
     [
         (partial(job, 0.9), "ending: 0.9 is not allowed"),
         (partial(job, unbiased=True), "unbiased: not allowed without an ending"),
+        (partial(job, Quorum(least=2) & Deadline(1.0)), "ending: least: 2 is not allowed; must be at most 1"),
         (partial(job, Deadline(1.0), verify="vote"), "ending: not allowed with verify='vote'"),
         (
             partial(job, Deadline(1.0), plan=schemes.quorum(workers=6)),

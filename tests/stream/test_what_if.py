@@ -119,6 +119,14 @@ def test_rounds_that_can_not_be_replayed_count_as_they_were():
     assert any("4 of 24 rounds count as they were" in note for note in found.notes)
 
 
+def test_it_is_said_of_rounds_that_ended_early_that_strategies_are_exact():
+    record = steady([2, 2], [1.0, 3.0])
+    rounds = [replace(seen, residual=0.5, without=[1]) if at < 3 else seen for at, seen in enumerate(record.rounds)]
+    (said,) = (note for note in what_if(replace(record, rounds=rounds)).notes if "exact" in note)
+    assert said.startswith(f"3 of {ENOUGH} rounds ended before they were exact; all strategies are of exact rounds")
+    assert not any("exact" in note for note in what_if(record).notes)
+
+
 def test_rows_to_spare_of_one_part_are_those_of_products(tmp_path):
     laws = [exponential(1.0), exponential(2.0)]
     record = purged_run(tmp_path / "run.jsonl", laws, [[1.0] * 6, [1.0] * 4], 8)

@@ -10,7 +10,7 @@ from echelon.arrays import IntArray
 from echelon.clusters import CLUSTERS, Cluster
 from echelon.codes import Code, named_code
 from echelon.delays import DELAYS
-from echelon.endings import ENDINGS, Ending, Policy
+from echelon.endings import ENDINGS, Policy
 from echelon.errors import ArgumentError
 from echelon.files import read_profile
 from echelon.plan import Plan
@@ -89,16 +89,17 @@ def ended(plan: Plan, texts: Sequence[str]) -> Plan:
     >>> ended(coded_rows(uncoded(parts=4), [2, 2]), ["deadline:seconds=2", "quorum:share=0.9"]).ending
     Deadline(seconds=2) & Quorum(share=0.9, least=0, grace=0.0, stretch=0.0)
     """
-    found: Ending | None = None
+    found: Policy | None = None
     for text in texts:
         spec = Spec.read("ending", text, ENDINGS)
         made = spec.call(ENDINGS[spec.name])
-        if found is None:
-            found = made
-        elif isinstance(found, Policy) and isinstance(made, Policy):
-            found = found & made
-        else:
-            raise ArgumentError(f"ending: {text!r} is not allowed together with another; only policies are")
+        if not isinstance(made, Policy):
+            policies = ", ".join(name for name, ending in ENDINGS.items() if issubclass(ending, Policy))
+            raise ArgumentError(
+                f"ending: {text!r} is not allowed; must be one of {policies}; others leave work to later rounds, and "
+                "are for chains: --scheme NAME:waiting=…"
+            )
+        found = made if found is None else found & made
     return plan if found is None else plan.ended(found)
 
 

@@ -89,6 +89,7 @@ def run_report(record: Record) -> dict[str, Any]:
             "results": sum(message[0] == place for seen in record.rounds for message in seen.messages) / rounds,
             "utilisation": computing[place] / (last - first) if last > first else None,
             "losses": sum(where == place for _, where in record.losses),
+            "left_out": sum(place in seen.without for seen in record.rounds),
         }
         for place, name in enumerate(record.names)
     ]
@@ -104,6 +105,11 @@ def run_report(record: Record) -> dict[str, Any]:
             "needed": sum(sum(seen.needed) for seen in record.rounds) / rounds,
             "received": sum(len(seen.messages) + seen.came for seen in record.rounds) / rounds,
             "planned": sum(len(lane) for seen in record.rounds for lane in seen.lanes.values()) / rounds,
+        },
+        "residual": {
+            "rounds": sum(seen.residual > 0 for seen in record.rounds),
+            "mean": float(np.mean([seen.residual for seen in record.rounds])),
+            "most": max(seen.residual for seen in record.rounds),
         },
         "workers": workers,
         "jobs": jobs,
@@ -170,6 +176,15 @@ def _show(said: dict[str, Any]) -> None:
         f"Messages per round: {show(messages['needed'], 2)} needed, {show(messages['received'], 2)} received before it "
         f"ended, {show(messages['planned'], 2)} planned."
     )
+    residual = said["residual"]
+    if residual["rounds"]:
+        out.print(
+            f"{residual['rounds']} of {said['rounds']} rounds ended before they were exact: the residual of a round is "
+            f"{show(residual['mean'])} in the mean, {show(residual['most'])} at most.",
+            soft_wrap=True,
+        )
+        left = ", ".join(f"{one['name']} in {one['left_out']}" for one in said["workers"] if one["left_out"])
+        out.print(f"Rounds that ended without rows of a worker: {left or 'none'}.", soft_wrap=True)
     if (said["parts_per_row"] or 0.0) > DEAR:
         out.print(f"A row costs {show(said['parts_per_row'], 1)} parts: without redundancy it would cost one.")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from echelon import checks
-from echelon.cli.console import out, print_json, print_table, progress, show
+from echelon.cli.console import err, out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson
 from echelon.errors import ArgumentError
 from echelon.papers import PAPERS
@@ -33,6 +33,14 @@ def reproduce(
             help="Of a table: seconds per unit of load; by default of the line through the medians.", show_default=False
         ),
     ] = None,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a table: the load at which times are taken, to which the line adds; lower ones are left out. By "
+            "default 0, or the next where any data at all has a fixed cost.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 1,
     json: AsJson = False,
 ) -> None:
@@ -42,10 +50,11 @@ def reproduce(
     if table is not None:
         if paper != "traces":
             raise ArgumentError(f"table: not allowed for {paper}; it is for traces")
-        _on_table(table, family, slope, seed, json)
+        _on_table(table, family, slope, load, seed, json)
         return
-    if family is not None or slope is not None:
-        raise ArgumentError(f"{'family' if slope is None else 'slope'}: needs a table, --table FILE.npz")
+    for name, value in (("family", family), ("slope", slope), ("load", load)):
+        if value is not None:
+            raise ArgumentError(f"{name}: needs a table, --table FILE.npz")
     folder.mkdir(parents=True, exist_ok=True)
     with progress(f"reproducing {paper}") as tick:
         claims = make(folder, seed=seed, progress=tick)
@@ -58,13 +67,22 @@ def reproduce(
     out.print(f"Figures and tables are in {folder}.")
 
 
-def _on_table(path: Path, family: str | None, slope: float | None, seed: int, json: bool) -> None:
+def _on_table(path: Path, family: str | None, slope: float | None, load: float | None, seed: int, json: bool) -> None:
     """Print what codes take on a table of one's own."""
     from echelon.files import read_times
     from echelon.papers.trace_codes import Recording
 
     try:
-        found = Recording(read_times(path, family), slope=slope).figures(seed=seed)
+        whole = read_times(path, family)
+        if load is None and whole.step:
+            load = float(whole.loads[1])
+            err.print(
+                f"Any data at all costs {whole.step:.3g} s more than none: load 0 is left out, and times are taken "
+                f"from load {load:g} on; --load says otherwise.",
+                soft_wrap=True,
+            )
+        table = whole if load is None else whole.above(checks.number("load", load, least=0))
+        found = Recording(table, load=0.0 if load is None else load, slope=slope).figures(seed=seed)
     except ArgumentError as error:
         raise ArgumentError(f"{'' if str(path) in str(error) else f'{path}: '}{error}") from None
     if json:

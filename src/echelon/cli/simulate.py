@@ -9,16 +9,11 @@ from echelon.cli.choices import chosen_plan, ended, profile_with
 from echelon.cli.console import out, print_json, print_table, progress, show
 from echelon.cli.options import AsJson, File, Law, NoPurge, OwnCode, Rule, Scheme, Tasks
 from echelon.cli.scheme_report import unit_of_work
-from echelon.delays import task_laws
 from echelon.errors import ArgumentError
-from echelon.plan import Plan
 from echelon.ports import stay_bytes
 from echelon.prediction import plan_law
-from echelon.profile import Profile
-from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs, simulate_rounds
+from echelon.simulation import CONFIDENCE, SimulatedJobs, simulate_jobs
 from echelon.simulation import simulate_law as run_law
-
-_ROUNDS = 1000  # that the residual is the mean of
 
 
 def simulate(
@@ -106,7 +101,7 @@ def simulate(
         stable = seen.service.mean < profile.workload.arrivals.mean
         details = {
             "scheme": scheme, "code": code, "rule": split, "workers": profile.names, "split": plan.counts,
-            "stable": stable, "residual": _residual(plan, profile),
+            "stable": stable, "residual": seen.residual,
             "plane": "responders" if bytes_per_message >= stay_bytes(profile.costs) else "master",
         }  # fmt: skip
         print_json(simulate_report(seen) | details | {"method": "law" if quick else "tasks"})
@@ -116,7 +111,7 @@ def simulate(
         stays = bytes_per_message >= stay_bytes(profile.costs)
         out.print("The responders add." if stays else "The master adds.")
     if plan.ending is not None and plan.ending.approximate:
-        out.print(f"Residual of a round, mean: {show(_residual(plan, profile), 3)} (ending: {plan.ending}).")
+        out.print(f"Residual of a round, mean: {show(seen.residual, 3)} (ending: {plan.ending}).")
     if scheme is not None or code is not None:
         out.print(unit_of_work(profile))
     if seen.service.mean >= profile.workload.arrivals.mean:
@@ -124,14 +119,6 @@ def simulate(
             f"Unstable: a job needs {show(seen.service.mean)} s and one arrives every "
             f"{show(profile.workload.arrivals.mean)} s. Delays grow with --jobs and have no long-run mean."
         )
-
-
-def _residual(plan: Plan, profile: Profile) -> float:
-    """Return how far sums are from exact ones, in the mean of some rounds."""
-    if plan.ending is None or not plan.ending.approximate:
-        return 0.0
-    seen = simulate_rounds(plan, task_laws(profile), rounds=_ROUNDS, links=profile.speeds.link)
-    return float(seen.residuals.mean())
 
 
 def _refuse(given: dict[str, Any], beside: str) -> None:

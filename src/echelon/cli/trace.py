@@ -5,15 +5,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.random import Generator
 
 from echelon import checks
 from echelon.cli.console import out, print_json, print_table, show
 from echelon.cli.options import AsJson
 from echelon.cli.report import Run
+from echelon.delays import RecordedTimes
 from echelon.errors import ArgumentError
-from echelon.files import whole, write_profile
-from echelon.profile import Workload
+from echelon.files import whole, write_profile, write_times
+from echelon.profile import Profile, Workload
 from echelon.seeds import generators
 from echelon.stream import Record, read_record
 from echelon.stream.chrome import chrome_trace
@@ -30,6 +33,13 @@ def trace(
         Path | None,
         typer.Option(help="Trace to write, as Perfetto and chrome://tracing open it: a lane per worker."),
     ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table to write, .npz or .csv: seconds per part of each worker and round, at the load of one part.",
+            show_default=False,
+        ),
+    ] = None,
     times: Annotated[int, typer.Option(help="Times in each worker's law.")] = 200,
     together: Annotated[
         bool,
@@ -45,19 +55,19 @@ def trace(
 
     With --chrome, also or only into a trace of who computed what and when, for Perfetto.
     """
-    if file is None and chrome is None:
-        raise ArgumentError("out, chrome: missing; one of them must say where to write")
+    if file is None and chrome is None and table is None:
+        raise ArgumentError("out, chrome, table: missing; one of them must say where to write")
     checks.whole("times", times, least=2, most=10**5)
     rng = generators(seed)[1]
     record = read_record(run)
     if chrome is not None:
         _write_chrome(run, record, chrome)
-    said: dict[str, Any] = {"out": None, "chrome": None if chrome is None else str(chrome)}
+    said: dict[str, Any] = {"out": None, "chrome": None if chrome is None else str(chrome), "table": None}
+    if table is not None:
+        _write_table(_traced(run, record, rng, times, together=True).profile, table)
+        said["table"] = str(table)
     if file is not None:
-        try:
-            found = traced(record, rng, times=times, together=together)
-        except ArgumentError as error:
-            raise ArgumentError(f"{run}: {error}") from None
+        found = _traced(run, record, rng, times, together=together)
         write_profile(found.profile, file)
         said |= _said(found) | {"out": str(file)}
     if json:
@@ -65,7 +75,23 @@ def trace(
         return
     if file is not None:
         _show(found)
-    out.print(f"Written to {' and '.join(str(path) for path in (file, chrome) if path is not None)}.", soft_wrap=True)
+    out.print(
+        f"Written to {' and '.join(str(path) for path in (file, chrome, table) if path is not None)}.", soft_wrap=True
+    )
+
+
+def _traced(run: Path, record: Record, rng: Generator, times: int, *, together: bool) -> Traced:
+    try:
+        return traced(record, rng, times=times, together=together)
+    except ArgumentError as error:
+        raise ArgumentError(f"{run}: {error}") from None
+
+
+def _write_table(profile: Profile, path: Path) -> None:
+    """Write the paces of the workers in each round, as of calls with one part of the data."""
+    columns = [worker.parameters["times"] for worker in profile.workers]
+    load = 1 / profile.workload.critical
+    write_times(RecordedTimes({load: np.array(columns).T}, profile.names), path)
 
 
 def _write_chrome(run: Path, record: Record, chrome: Path) -> None:

@@ -26,7 +26,7 @@ from echelon.codes.residual import Approximate, residual, weights_for
 from echelon.codes.short_messages import short_messages
 from echelon.codes.stochastic import stochastic
 from echelon.codes.subspace import subspace
-from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, residual_tracker, tracker
+from echelon.codes.tracker import CountTracker, SpanTracker, Tracker, residual_tracker, tracker, weights_tracker
 from echelon.codes.uncoded import uncoded
 from echelon.codes.verify import Verdict, verify
 from echelon.spec import Spec
@@ -62,6 +62,7 @@ __all__ = [
     "balanced", "combine", "cyclic", "fractional_repetition", "graph", "khatri_rao", "lagrange", "mds",
     "named_code", "polynomial", "reed_solomon", "relative", "residual", "residual_tracker", "rounding",
     "short_messages", "stochastic", "subspace", "threshold_of", "tracker", "uncoded", "verify", "weights_for",
+    "weights_tracker",
 ]  # fmt: skip
 
 

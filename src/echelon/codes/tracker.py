@@ -126,6 +126,31 @@ class SpanTracker(Seen):
         return with_weights(self._code, rows, weights)
 
 
+class PlainTracker(SpanTracker):
+    """The same for rows that are added up as they are until they are enough (`weights_for` of `stochastic` codes).
+
+    >>> from echelon.codes import stochastic
+    >>> rows = PlainTracker(stochastic(rows=4, parts=4, load=2, missing=0.5, rng=np.random.default_rng(1)))
+    >>> [(rows.add(row), round(rows.residual**2, 9)) for row in (0, 1, 2)]
+    [(False, 2.0), (False, 2.0), (True, 0.0)]
+    """
+
+    def __init__(self, code: Code, tolerance: float = 1e-9) -> None:
+        super().__init__(code, tolerance)
+        self._total = np.zeros_like(code.matrix[0])
+
+    def add(self, row: int) -> bool:
+        """Take in a row and return whether the target lies in the span of the rows."""
+        if row not in self._seen and row in range(self._code.rows):
+            self._total = self._total + self._code.matrix[row]
+        return super().add(row)
+
+    @property
+    def residual(self) -> float:
+        """Distance of the sum of the rows from the target, which may grow with a row; 0 if they are enough."""
+        return 0.0 if self._enough else float(np.linalg.norm(self._total - self._code.target[0]))
+
+
 def residual_tracker(code: Code) -> PairTracker | SpanTracker:
     """Return the cheapest tracker that also knows how far its rows are from the target: its `residual`.
 
@@ -135,6 +160,11 @@ def residual_tracker(code: Code) -> PairTracker | SpanTracker:
     [(False, True), (True, False)]
     """
     return SpanTracker(code) if checks.instance("code", code, Code).pairs is None else PairTracker(code)
+
+
+def weights_tracker(code: Code) -> PairTracker | SpanTracker:
+    """Return the cheapest tracker that knows how far what comes of its rows is from the target (`weights_for`)."""
+    return residual_tracker(code) if checks.instance("code", code, Code).missing is None else PlainTracker(code)
 
 
 def tracker(code: Code) -> Tracker:

@@ -13,6 +13,9 @@ from echelon.errors import ArgumentError
 from echelon.profile import Worker
 from echelon.reprs import short_repr
 
+_FLAT = 1e-9  # relative: what the medians grow by, where that is rounding
+_STEP = 2.0  # times the time of a call, and what all data adds: a fixed cost of any data at all
+
 
 @dataclass(frozen=True, eq=False)
 class RecordedTimes:
@@ -71,7 +74,37 @@ class RecordedTimes:
         """Seconds that the median grows by per unit of load: of the line through the medians, by least squares."""
         if len(self.loads) < 2:
             raise ArgumentError("slope: not known, since only one load was recorded; it must be given")
-        return float(np.polyfit(self.loads, np.median(self.times, axis=(1, 2)), 1)[0])
+        return self._line()[0]
+
+    def _line(self) -> tuple[float, float]:
+        """Return slope and height at load 0 of the line through the medians; a slope of rounding alone is none."""
+        medians = np.median(self.times, axis=(1, 2))
+        slope, height = (float(value) for value in np.polyfit(self.loads, medians, 1))
+        flat = abs(slope) * float(np.ptp(self.loads)) <= _FLAT * float(medians.max())
+        return 0.0 if flat else slope, height
+
+    @property
+    def step(self) -> float:
+        """Seconds by which calls without data lie below the line through the medians of all other loads.
+
+        0 where that is no more than what the data or the call itself take, or not known.
+
+        >>> steep = {0.0: [[1.0, 1.2]], 0.5: [[9.0, 9.2]], 1.0: [[9.5, 9.7]]}
+        >>> round(RecordedTimes(steep).step, 9), RecordedTimes(steep).above(0.5).step
+        (7.5, 0.0)
+        """
+        if self.loads[0] > 0 or len(self.loads) < 3:
+            return 0.0
+        call, (slope, height) = float(np.median(self.times[0])), self.above(float(self.loads[1]))._line()
+        step = height - call
+        return step if step > _STEP * max(call, abs(slope) * float(self.loads[-1])) else 0.0
+
+    def above(self, load: float) -> "RecordedTimes":
+        """Return the table of the loads from this one on, as where less data, or none, is another thing."""
+        kept = {one: times for one, times in zip(self.loads.tolist(), self.times, strict=True) if one >= load}
+        if not kept:
+            raise ArgumentError(f"load: {load:g} is not allowed; must be at most {self.loads[-1]:g}, as recorded")
+        return RecordedTimes(kept, self.names)
 
     def at(self, load: float) -> FloatArray:
         """Return the times at a load, shape (rounds, workers): for each round and worker, linear between recorded ones.

@@ -15,7 +15,8 @@ class Residual(Policy):
 
     Prefer it where results may be a little off, whatever the workers do: with sparse codes the first rows that come
     near are often far fewer than those that are exact. With parts of about one size that point anywhere, `most` is the
-    relative error of the sum; an uncoded sum without the share q of its parts has the residual sqrt(q).
+    relative error of the sum; an uncoded sum without the share q of its parts has the residual sqrt(q). It is that of
+    the rows, before a job that is `unbiased` scales their sum: then sqrt(q / (1 - q)) is told of it.
 
     >>> Residual(0.1).enough(0.99, 1), Residual(0.1).enough(0.98, 1)
     (True, False)

@@ -187,6 +187,8 @@ def _checked_ending(ending: Policy, plan: CodedPlan | None, verify: str | None) 
         if plan.ending is not None:
             raise ArgumentError("ending: not allowed with a plan that has one")
         plan.ended(ending)
+    else:
+        ending.check(slots=1, lanes=1, sums=True)
     return None if isinstance(ending, Exact) else ending
 
 

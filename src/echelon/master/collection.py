@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence, Set
 from itertools import chain, groupby
 
 from echelon.cause import Cause
-from echelon.codes import Code, CountTracker, PairTracker, SpanTracker, Tracker, residual_tracker, tracker
+from echelon.codes import Code, CountTracker, PairTracker, SpanTracker, Tracker, tracker, weights_tracker
 from echelon.endings import EndRule, Row, Sums
 from echelon.master.actions import Assign
 from echelon.plan import Plan, Task
@@ -56,7 +56,7 @@ class Collection:
 
     def _new_tracker(self, slot: int) -> Tracker:
         if self.codes:
-            return residual_tracker(self.codes[slot]) if self.approximate else tracker(self.codes[slot])
+            return weights_tracker(self.codes[slot]) if self.approximate else tracker(self.codes[slot])
         of = self.plan.slots[slot]
         return CountTracker(rows=of.rows, threshold=of.threshold, alone=of.alone)
 

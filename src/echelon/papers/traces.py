@@ -108,8 +108,7 @@ def _chains(folder: Path, seed: int) -> list[Claim]:
 
 def _residual_network(folder: Path, seed: int) -> list[Claim]:
     """Take each code at the load that it has, between those recorded from `LEAST` up."""
-    whole = recorded("resnet18")
-    table = RecordedTimes({load: whole.at(load) for load in whole.loads.tolist() if load >= LEAST})
+    table = recorded("resnet18").above(LEAST)
     known = Recording(table, load=LEAST)
 
     def seconds(placed: Placed) -> float:

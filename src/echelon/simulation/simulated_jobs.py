@@ -63,6 +63,8 @@ class SimulatedJobs:
     utilisation: share of all time that each worker computed, shape (workers,); None for the quick path and overlap.
     idle: mean time per seed that each worker did not compute; None for the quick path and overlap.
     makespan: mean time from the first arrival to the last delivery.
+    residual: how far what a round gives is from the exact sum, in the mean of all rounds; 0 but for plans that end by a
+        policy (`echelon.endings`).
     """
 
     delay: Interval
@@ -74,6 +76,7 @@ class SimulatedJobs:
     makespan: float
     jobs: int
     seeds: int
+    residual: float = 0.0
 
     __repr__ = short_repr
 
@@ -151,8 +154,10 @@ def simulate_sampled(
     jobs, seeds, warmup = _sizes(jobs, seeds, warmup, profile.workload.iterations * sampler.plan.draws)
     gap_rng, rng = generators(seed)
     arrivals = _arrivals(profile, jobs + warmup, seeds, gap_rng)
-    services, busy = _run(sampler, profile.workload.iterations, jobs + warmup, seeds, rng, progress)
-    return _result(arrivals, departures(arrivals, services), services, busy, profile.workload.iterations, warmup)
+    services, busy, missed = _run(sampler, profile.workload.iterations, jobs + warmup, seeds, rng, progress)
+    return _result(
+        arrivals, departures(arrivals, services), services, busy, profile.workload.iterations, warmup, missed
+    )  # fmt: skip
 
 
 def simulate_law(
@@ -208,8 +213,13 @@ def _run(
     seeds: int,
     rng: Generator,
     progress: Progress | None,
-) -> tuple[FloatArray, FloatArray]:
-    """Return service times (seeds, jobs) and the total computing time of each worker, in chunks of rounds."""
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return service times (seeds, jobs), the total computing time of each worker, and the mean residual of a round.
+
+    In chunks of rounds.
+    """
+    ending = sampler.plan.ending
+    approximate, missed = ending is not None and ending.approximate, 0.0
     rounds = jobs * iterations
     fit = max(1, CHUNK // sampler.plan.draws)
     together = max(1, min(seeds, fit // rounds))
@@ -223,9 +233,10 @@ def _run(
             seen, state = sampler.draw(state, len(block), stop - start, rng)
             _add_to_jobs(block, seen.times, start, iterations)
             busy += seen.busy.sum(axis=(0, 1))
+            missed += float(seen.residual.sum()) if approximate else 0.0
             if progress is not None:
                 progress(first * rounds + len(block) * stop, seeds * rounds)
-    return services, busy
+    return services, busy, missed / (seeds * rounds)
 
 
 def _add_to_jobs(services: FloatArray, times: FloatArray, start: int, iterations: int) -> None:
@@ -249,6 +260,7 @@ def _result(
     busy: FloatArray | None,
     iterations: int,
     warmup: int,
+    residual: float = 0.0,
 ) -> SimulatedJobs:
     delays = (left - arrivals)[:, warmup:]
     counted = services[:, warmup:]
@@ -265,6 +277,7 @@ def _result(
         makespan=total / seeds,
         jobs=jobs,
         seeds=seeds,
+        residual=residual,
     )
 
 

@@ -80,6 +80,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KMeans":
         """Find clusters, with one round per iteration; of `n_init` starts the one with the least inertia is kept."""
         samples, weights, counted, used = self._checked(X, sample_weight, reset=True)
+        _checked_ending(self.ending)  # of batches; but what is wrong is said at once
         checks.whole("n_init", self.n_init, least=1)
         checks.whole("max_iter", self.max_iter, least=1)
         checks.number("tol", self.tol, least=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from echelon.arrays import NumberArray
-from echelon.codes import Code, Decoder, Weights, residual_tracker
+from echelon.codes import Code, Decoder, Weights, weights_tracker
 from echelon.endings import Curves, Policy, Sums
 from echelon.plan import Plan
 from echelon.stream.kept import Store
@@ -109,7 +109,7 @@ class Approximating:
 
 def _filled(codes: Sequence[Code], seen: RoundSeen) -> tuple[list[float], list[float]]:
     """Return when the rows of a round came, after its start, and the share of the sums that was there then."""
-    rows, sums = [residual_tracker(code) for code in codes], Sums([float(code.parts) for code in codes])
+    rows, sums = [weights_tracker(code) for code in codes], Sums([float(code.parts) for code in codes])
     times: list[float] = []
     shares: list[float] = []
     for message in seen.messages:

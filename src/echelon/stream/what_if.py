@@ -232,6 +232,12 @@ def _notes(record: Record, count: int, known: dict[str, PartTimes]) -> tuple[str
             f"{len(record.rounds) - count} of {len(record.rounds)} rounds count as they were: a worker was lost in "
             "them, a part of their rows was there before or left out, or they were of another size."
         )
+    early = sum(seen.residual > 0 for seen in record.rounds)
+    if early:
+        notes.append(
+            f"{early} of {len(record.rounds)} rounds ended before they were exact; all strategies are of exact rounds, "
+            "which give more and take longer."
+        )
     missing = [name for name in record.names if name not in known]
     if missing:
         notes.append(f"{', '.join(missing)}: no strategy gives them work, since none of their tasks was seen to end.")
