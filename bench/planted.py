@@ -41,6 +41,7 @@ class Bug:
 
 
 DRIVER, MACHINE, COLLECTION = "stream/driver.py", "master/machine.py", "master/collection.py"
+STEPS = "stream/stepping.py"
 ROWS = "stream/round_messages.py"
 DELIVERER, INTAKE, UNKEPT = "stream/deliverer.py", "stream/intake.py", "stream/unkept.py"
 WORKER, MEMORY, PROCESSES = "clusters/worker.py", "clusters/memory.py", "clusters/processes.py"
@@ -151,8 +152,8 @@ BUGS = [
     ),
     Bug(
         "messages of a job that failed are not given back", DRIVER,
-        "            self._adding = None\n            self._rows.drop()\n",
-        "            self._adding = None\n            self._rows.drop({})\n",
+        "            self._steps.drop()\n            self._rows.drop()\n",
+        "            self._steps.drop()\n            self._rows.drop({})\n",
     ),
     Bug(
         "messages that came ahead are not given back", "stream/ahead.py",
@@ -164,7 +165,7 @@ BUGS = [
         "            left = list(self._handles.values())[:-1]\n            self._handles.clear()",
     ),
     Bug(
-        "error_estimate is that of the last iteration", DRIVER,
+        "error_estimate is that of the last iteration", STEPS,
         "running.error_estimate = running.error_estimate.worst(seen.error_estimate)",
         "running.error_estimate = seen.error_estimate",
     ),
@@ -220,13 +221,13 @@ BUGS = [
         "return self._end(Outcome.DONE) if event.round == self.round and self.phase is Phase.UPDATING else []",
     ),
     Bug(
-        "the loss of a row while it is added up is not heard", DRIVER,
-        "if self._adding is not None and self._adding.collected.unread():", "if False:",
+        "the loss of a row while it is added up is not heard", STEPS,
+        "if self._adding is None or not self._adding.collected.unread():", "if True:",
     ),
     Bug(
-        "messages of a job that is cancelled while they are added up are not given back", DRIVER,
-        "        self._cluster.add(round, tuple(wanted.values()))\n",
-        "        self._cluster.add(round, tuple(wanted.values()))\n        self._rows.owner = None\n",
+        "messages of a job that is cancelled while they are added up are not given back", STEPS,
+        "        self._cluster.add(seen.round, tuple(wanted.values()))\n",
+        "        self._cluster.add(seen.round, tuple(wanted.values()))\n        self._rows.owner = None\n",
     ),
     Bug(
         "rows that can be read are forgotten when others were lost before they were added up", ROWS,
@@ -238,7 +239,7 @@ BUGS = [
         "        self._weights, self._forms = {}, {}\n", "        self._forms = {}\n",
     ),
     Bug(
-        "a round is added up although a chosen row was lost", DRIVER,
+        "a round is added up although a chosen row was lost", STEPS,
         "if running.job.added and collected.unread():", "if False:",
     ),
     Bug(

@@ -228,7 +228,7 @@ def test_memory_of_a_round_is_given_back_at_its_end():
         assert len(driver._rows) == 0
         assert driver._rows._weights == {}
         assert driver._jobs == {}
-        assert driver._finished_rounds == [] or len(driver._finished_rounds) == 1
+        assert len(driver._steps.over) <= 1
         assert running._out.outstanding() == []
 
 

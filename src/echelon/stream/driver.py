@@ -8,17 +8,13 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from echelon import trees
 from echelon.cause import Cause, caught
-from echelon.clusters import Added, Cluster, Down, Message, Report, Trouble, Unread, Up, Vanished
-from echelon.clusters.faults import MasterKilled
-from echelon.codes import ErrorEstimate
-from echelon.errors import JournalError, NotFinite
-from echelon.jobs import Collected
+from echelon.clusters import Added, Cluster, Down, Message, Report, Trouble, Unread, Up
 from echelon.master import actions, events
 from echelon.plan import Task, is_ahead
 from echelon.stream.ahead import Ahead, widely, work_of
@@ -30,9 +26,9 @@ from echelon.stream.kept import Store
 from echelon.stream.liveness import Liveness
 from echelon.stream.observer import Arrival, Observer, Observers, RoundSeen, Running
 from echelon.stream.pacing import Pacing, observations
-from echelon.stream.plainly import without_code
 from echelon.stream.planning import Planning
 from echelon.stream.round_messages import RoundMessages
+from echelon.stream.stepping import FATAL, Calls, Stepping
 from echelon.stream.task_times import heard
 from echelon.stream.unkept import Unkept
 from echelon.stream.verifying import Verifying
@@ -45,20 +41,9 @@ Decide = Callable[[events.Event], list[actions.Action]]
 _arrival: Callable[[tuple[Any, ...]], Arrival] = partial(tuple.__new__, Arrival)
 _received: Callable[[tuple[Any, ...]], events.Received] = partial(tuple.__new__, events.Received)
 
-FATAL = JournalError, MasterKilled  # end the stream, whoever's code they pass through
 _SOON_S = 0.003  # until what can wait is done, where nobody needs anything else
 _LONGEST_S = 1e6  # that a cluster can wait: more milliseconds are too many for the operating system
 _MIXED = "parts gave results of different forms, {} and {}; all must have one shape and type"
-
-
-@dataclass(frozen=True, slots=True)
-class _Adding:
-    """A round whose rows are being added up elsewhere: sums over `slots` each."""
-
-    running: Running
-    seen: RoundSeen
-    collected: Collected
-    slots: tuple[tuple[int, ...], ...]
 
 
 class Driver:
@@ -87,7 +72,6 @@ class Driver:
         self._jobs: dict[int, Running] = {}
         self._served: Running | None = None  # the job whose round is open
         self._seen: RoundSeen | None = None  # the round that is open
-        self._adding: _Adding | None = None  # what is being added up elsewhere
         self._timer: tuple[float, int, int] | None = None
         self._store: Store | None = None  # of the last round
         self._planning, self._ahead = Planning(self.places, pacing, defaults), Ahead(cluster)
@@ -96,8 +80,9 @@ class Driver:
         self._blame = Blame(cluster, self.places, observers, self.now)
         self._verifying = Verifying(cluster, self._blame)
         self._rows = RoundMessages(cluster, self._approximating, self._verifying, self.now)
-        self._finished_rounds: list[tuple[RoundSeen, Store]] = []
         self._unkept = Unkept(self.now)
+        calls = Calls(self.now, self.tell, self.order, self._unload)
+        self._steps = Stepping(cluster, self._rows, self._planning, observers, self._unkept, calls)
 
     def now(self) -> float:
         """Return seconds since the stream opened."""
@@ -154,7 +139,7 @@ class Driver:
         if due < math.inf:
             left = min(max(0.0, due - self.now()), _LONGEST_S)
             timeout_s = left if timeout_s is None else min(timeout_s, left)
-        if self._finished_rounds:
+        if self._steps.over:
             # a thread that waits for the result goes first: it may have the next job
             timeout_s = _SOON_S if timeout_s is None else min(timeout_s, _SOON_S)
         reports = self._cluster.poll(timeout_s if timeout_s is None else min(timeout_s, _LONGEST_S))
@@ -189,7 +174,7 @@ class Driver:
                     place = self.places.get(worker)
                     self.tell(events.Failed(now, round, replace(cause, worker=worker, place=place)))
             case Added():
-                self._added(report)
+                self._answer(self._steps.added(report))
             case Unread(messages=messages):
                 self._unread(messages, now)
             case Up(worker=worker, place=place):
@@ -280,8 +265,8 @@ class Driver:
             case actions.Purge(round=round):
                 self._cluster.purge(round)
                 self._timer = None
-            case actions.Update(job=job, round=round):
-                return self._update(self._jobs[job], round)
+            case actions.Update(job=job):
+                return self._update(self._jobs[job])
             case actions.Deliver(job=job, outcome=outcome, cause=cause):
                 self._deliver(job, outcome, cause)
             case actions.SetTimer(at=at, round=round, attempt=attempt):
@@ -332,7 +317,7 @@ class Driver:
         except FATAL:
             raise
         except BaseException as error:  # user code that exits fails its job, not the stream
-            self._not_ctrl_c(error)
+            self._steps.not_ctrl_c(error)
             for message in () if taken is None else taken.messages.values():
                 self._cluster.release(message)
             self._rows.drop()
@@ -369,33 +354,14 @@ class Driver:
         plan, owners = self._planning.ahead(following, workers)
         return events.PlannedAhead(following.number, plan, owners, following.codes, tuple(self._ahead.messages))
 
-    def _update(self, running: Running, round: int) -> events.Event | None:
-        """Have what was chosen added up, where it lies elsewhere, and let the job take its step."""
+    def _update(self, running: Running) -> events.Event | None:
+        """Close the round, and let its job take its step."""
         seen, self._seen, self._served = self._seen, None, None
         self._liveness.ended()
         assert seen is not None
         if seen.plan.ending is not None:
             seen.end = self.now()  # it may have waited for more than it needed
-        collected = self._rows.collected(seen)
-        if running.job.added and collected.unread():
-            return self._again(round)
-        if not running.job.added or not collected.elsewhere():
-            return self._advance(running, seen, collected)
-        wanted = collected.wanted(by_slot=running.job.by_slot)
-        self._adding = _Adding(running, seen, collected, tuple(wanted))
-        self._cluster.add(round, tuple(wanted.values()))
-        return None
-
-    def _added(self, report: Added) -> None:
-        """Go on with what was added up elsewhere."""
-        adding = self._adding
-        if adding is None or report.round != adding.seen.round:
-            return
-        self._adding = None
-        adding.collected.use(dict(zip(adding.slots, report.totals, strict=True)))
-        answer = self._advance(adding.running, adding.seen, adding.collected)
-        if answer is not None:
-            self.tell(answer)
+        return self._steps.begin(running, seen)
 
     def _unread(self, messages: Sequence[Message], now: float) -> None:
         """Do without messages that can't be read: others are to compute their rows."""
@@ -403,74 +369,12 @@ class Driver:
             if self._rows.lose(message) and self._seen is not None:
                 rows = ((message.row, message.worker),)
                 self.tell(events.Rejected(now, self._seen.round, message.slot, rows))
-        if self._adding is not None and self._adding.collected.unread():
-            round, self._adding = self._adding.seen.round, None
-            self.tell(self._again(round))
+        self._answer(self._steps.unread())
 
-    def _again(self, round: int) -> events.Event:
-        """Do an iteration once more, with the rows that can still be read."""
-        self._rows.again()
-        return events.Unread(self.now(), round)
-
-    def _advance(self, running: Running, seen: RoundSeen, collected: Collected) -> events.Event | None:
-        """Let the job take its step; if it does not know yet whether that was the last, it will say so."""
-        store, round = running.store, seen.round
-        vanished: tuple[Message, ...] = ()
-        try:
-            running.state, finished = running.job.advance(
-                running.state, running.iteration + 1, collected, partial(self._decided, round)
-            )
-            running.iteration += 1
-            running.messages += seen.received
-            running.nbytes += seen.nbytes
-            result = ErrorEstimate(relative_to_result=collected.relative_to_result)
-            seen.error_estimate = seen.error_estimate.worst(result)
-            running.error_estimate = running.error_estimate.worst(seen.error_estimate)
-            running.residual = max(running.residual, seen.residual)
-            for place in seen.without:
-                running.left_out[place] = running.left_out.get(place, 0) + 1
-            kept = self._unkept.keep(
-                running.number,
-                partial(self._observers.tell, Observer.stepped, running, seen, bool(finished)),
-                partial(self._kept, seen, store, finished),
-            )
-        except FATAL:
-            raise
-        except Vanished as error:
-            vanished = error.messages
-        except NotFinite as error:
-            if not without_code(running):
-                return events.Failed(self.now(), round, caught(error))
-            self._unload(store)
-            return events.Updated(self.now(), round, False)  # the same iteration once more
-        except BaseException as error:  # code that exits fails its job, not the stream
-            self._not_ctrl_c(error)
-            return events.Failed(self.now(), round, caught(error))
-        finally:
-            if not vanished:
-                self._rows.drop(collected.messages)
-        if vanished:
-            self._unread(vanished, self.now())
-            return self._again(round)
-        self._planning.observe(running, seen)
-        if not kept:
-            return None  # the master waits for it, and opens no other round
-        self._finished_rounds.append((seen, store))
-        return None if finished is None else events.Updated(self.now(), round, finished)
-
-    def _kept(self, seen: RoundSeen, store: Store, finished: bool | None) -> None:
-        """Go on after a step that the journal took late."""
-        self._finished_rounds.append((seen, store))
-        if finished is not None:
-            self.tell(events.Updated(self.now(), seen.round, finished))
-
-    def _not_ctrl_c(self, error: BaseException) -> None:
-        """Raise Ctrl-C, which comes here in virtual time only, where the user's thread drives."""
-        if isinstance(error, KeyboardInterrupt) and self._cluster.virtual:
-            raise error
-
-    def _decided(self, round: int, finished: bool) -> None:
-        self.order(lambda: self.tell(events.Updated(self.now(), round, finished)))
+    def _answer(self, event: events.Event | None) -> None:
+        """Tell the master what came of something, if that is known by now."""
+        if event is not None:
+            self.tell(event)
 
     def _deliver(self, number: int, outcome: actions.Outcome, cause: Cause | None) -> None:
         running = self._jobs.pop(number)
@@ -479,7 +383,7 @@ class Driver:
         running.store.users -= 1
         self._unload(running.store)
         if running is self._rows.owner:
-            self._adding = None
+            self._steps.drop()
             self._rows.drop()
         if running is self._served:
             self._seen = self._served = None
@@ -495,7 +399,7 @@ class Driver:
 
     def _tidy(self) -> None:
         """Do what can wait until the workers are busy: estimates and records of the rounds that are over."""
-        rounds, self._finished_rounds = self._finished_rounds, []
+        rounds, self._steps.over = self._steps.over, []
         for seen, store in rounds:
             store.times.observe(seen)
             self._approximating.observe(seen, store)
