@@ -83,7 +83,7 @@ def test_what_rounds_that_ended_early_lack_is_told(run, record, tmp_path):
     assert [worker["left_out"] for worker in said["workers"]] == [0, 0, 0, 0, 6]
     out = run("report", path)[1]
     assert "6 of 12 rounds ended before they were exact: the residual of a round is 0.224 in the mean, 0.447 at" in out
-    assert "Rounds that ended without rows of a worker: w5 in 6." in out
+    assert "Rounds that ended without rows of a worker: w4 in 6." in out
     assert "before they were exact" not in run("report", record)[1]
 
 

@@ -82,8 +82,8 @@ def test_kills_a_slow_worker_and_the_round_now_are_seen_and_all_numbers_are_thos
         tab.until("(state, name) => state.now !== null && state.now.name === name", HOSTILE)
         tab.until("(state, slow) => state.workers[slow].kind === 'chronic' && state.workers[slow].score > 2", SLOW)
         tab.frames()
-        seen = tab.page.evaluate("[...document.querySelectorAll('#workers tbody tr.chronic th span')][0].textContent")
-        assert seen == tab.state()["names"][SLOW]
+        chronic = tab.page.locator("#workers tr.chronic [data-of$=name]").all_text_contents()
+        assert tab.state()["names"][SLOW] in chronic  # on a busy machine, others may be late as well
         first = tab.state()["now"]["iteration"]
         tab.until("(state, first) => state.now !== null && state.now.iteration > first", first)
         tab.frames()
