@@ -139,15 +139,16 @@ def test_places_are_read_with_and_without_an_address():
     assert page_at("0.0.0.0:0") == ("0.0.0.0", 0)
 
 
-def test_a_page_that_can_not_keep_up_loses_what_is_beyond_its_notes_and_goes_on(monkeypatch):
+@pytest.mark.parametrize("cluster", ["threads", "virtual"])
+def test_a_page_that_can_not_keep_up_says_what_it_lost_and_in_virtual_time_it_loses_nothing(cluster, monkeypatch):
     monkeypatch.setattr(live, "BEHIND", 20)
-    monkeypatch.setattr(live, "WAIT_S", 0.5)
-    with ec.Stream("virtual", workers=3, page=True, redundancy=1.5, progress=False) as stream:
+    monkeypatch.setattr(live, "WAIT_S", 0.02)
+    with ec.Stream(cluster, workers=3, page=True, redundancy=1.5, progress=False) as stream:
         handles = [stream.submit(sum_job(seed)) for seed in range(20)]
         assert [handle.exception() for handle in handles] == [None] * 20
         with Events(stream.page_url) as events:
-            state, _ = events.until(lambda state: True)
-    assert state["rounds"] <= 160
+            state, _ = events.until(lambda state: state["queue"]["done"] == 20 or state["lost"] > 0)
+    assert state["lost"] == 0 if cluster == "virtual" else state["lost"] > 0
 
 
 def test_a_page_that_fails_leaves_the_stream_alone(monkeypatch, caplog):

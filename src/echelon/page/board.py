@@ -150,10 +150,12 @@ class Board:
         cluster: str | None = None,
         now: dict[str, Any] | None = None,
         over: bool = False,
+        lost: int = 0,
     ) -> dict[str, Any]:
         """Return all that is shown but the rounds, as JSON has it.
 
         clock: the time now, where it goes on by itself (`running`); else that of the last entry. now: the open round.
+        lost: how much of what happened was not taken in, since there was too much of it.
         """
         record, (law, says) = self.record, self._law()
         served = None if now is None else now["job"]
@@ -165,6 +167,7 @@ class Board:
         return {
             "title": title,
             "over": over or record.over,
+            "lost": lost,
             "clock": self._clock if clock is None else clock,
             "running": running,
             "names": record.names,

@@ -20,9 +20,10 @@ from echelon.stream.record import Entries
 
 log = logging.getLogger("echelon.page")
 
-BEHIND = 100_000  # things that happened and wait to be shown; beyond that they are counted as lost
+BEHIND = 30_000  # things that happened and wait to be shown; beyond that they are counted as lost
 _SLICE = 8  # of which the thread takes in a row, before it lets others run
 _LAST_S = 5.0  # how long the end of a stream waits for the page
+_ROOM_S = 0.001  # between two looks whether the page has caught up
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,16 @@ class LivePage(Observer):
     # what happens, as the driving thread tells it
 
     def _note(self, hook: Callable[..., None], *values: Any) -> None:
-        if len(self._happened) < BEHIND:
+        if len(self._happened) < BEHIND or self._caught_up():
             self._happened.append((hook, values))
         else:
             self._lost += 1
+
+    def _caught_up(self) -> bool:
+        """Return whether there is room again; in virtual time, where waiting changes nothing, wait for it."""
+        while self._around.virtual and self._thread.is_alive() and len(self._happened) >= BEHIND:
+            time.sleep(_ROOM_S)
+        return len(self._happened) < BEHIND
 
     def submitted(self, time_s: float, running: Running) -> None:
         """Note a job."""
@@ -162,11 +169,14 @@ class LivePage(Observer):
             running=not around.virtual,
             cluster=around.cluster,
             now=self._now(),
+            lost=self._lost,
         )
 
     def _last_state(self) -> dict[str, Any]:
         around = self._around
-        return self._board.state(title=self._showing.title, clock=around.now(), cluster=around.cluster, over=True)
+        return self._board.state(
+            title=self._showing.title, clock=around.now(), cluster=around.cluster, over=True, lost=self._lost
+        )  # fmt: skip
 
     def _now(self) -> dict[str, Any] | None:
         """Return the open round: what came of it, and who is still to send something."""

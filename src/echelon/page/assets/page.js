@@ -200,8 +200,10 @@ class Page {
     else if (this.link === "live" && this.state) this.head.say("live", "live");
     else this.head.say("starting", this.link === "file" ? "record" : "connecting");
     const notice = byId("notice");
-    hide(notice, over || this.link !== "lost");
-    if (!notice.hidden) say(notice, this.state ? "The stream is not there any more; what it last said stays." : "The stream does not answer: it is over, or the address lacks its token.");
+    const missed = this.state ? this.state.lost : 0;
+    hide(notice, !missed && (over || this.link !== "lost"));
+    if (missed) say(notice, `So much happened that the page could not keep up: ${count(missed)} messages and other events are missing in its counts. A record has them all.`);
+    else if (!notice.hidden) say(notice, this.state ? "The stream is not there any more; what it last said stays." : "The stream does not answer: it is over, or the address lacks its token.");
     hide(byId("pause"), this.link === "file" || Boolean(over && !this.paused));
     for (const [id, pressed, text] of [["pause", this.paused, this.paused ? "Go on" : "Pause"], ["follow", this.lanes.follow, null]]) {
       const button = byId(id);
