@@ -93,33 +93,18 @@ def _goes_on(tab: Tab) -> None:
 
 
 def _long(browser: Any) -> str:
-    without, _, _ = _many(None)
-    grown, took, measured = _many(browser)
-    rows = [["memory that the page adds to the stream's process", f"{grown - without:.1f} MB", "60 MB"], *measured]
-    return (
-        f"{LONG} rounds on four workers in virtual time, in {took:.0f} s, with the page open all the while.\n\n"
-        + markdown_table(["what", "measured", "wanted at most"], rows)
-    )
-
-
-def _many(browser: Any) -> tuple[float, float, list[list[str]]]:
-    """Run very many rounds; return by how many MB the process grew, the seconds it took, and rows of the page."""
     profile = cluster(8, equal(4, "exponential", 1.0))
     with ExitStack() as stack:
-        stream = ec.Stream(
-            "virtual", emulate=profile, page=browser is not None, progress=False, redundancy=1.25
+        stream = stack.enter_context(
+            ec.Stream("virtual", emulate=profile, page=True, progress=False, redundancy=1.25)
         )  # fmt: skip
-        stack.enter_context(stream)
-        if browser is not None:
-            tab = Tab(browser, stream.page_url)
-            stack.callback(tab.context.close)
+        tab = Tab(browser, stream.page_url)
+        stack.callback(tab.context.close)
         _work(stream, 100)
         begin = _resident_mb()
         took = _lasted(_work, stream, LONG)
         grown = _resident_mb() - begin
-        if browser is None:
-            return grown, took, []
-        tab.until("(state, rounds) => state.rounds === rounds", LONG + 100)
+        tab.until("state => state.queue.done === 2")
         tab.frames()
         session = tab.context.new_cdp_session(tab.page)
         session.send("Performance.enable")
@@ -128,12 +113,17 @@ def _many(browser: Any) -> tuple[float, float, list[list[str]]]:
         answers = [_lasted(answer, stream.page_url) for _ in range(50)]
         firsts = [_lasted(_first_state, stream.page_url) for _ in range(20)]
         keys = [_lasted(_zoomed, tab) for _ in range(20)]
-    return grown, took, [
+    rows = [
+        ["memory by which the stream's process grew, page and all", f"{grown:.1f} MB", "60 MB"],
         ["memory of the page in the browser (its heap)", f"{heap['JSHeapUsedSize'] / 1e6:.1f} MB", "60 MB"],
         ["the page itself, longest of 50", f"{1e3 * max(answers):.1f} ms", "100 ms"],
         ["the first state of a new reader, longest of 20", f"{1e3 * max(firsts):.1f} ms", "100 ms"],
         ["a key, until it is drawn, longest of 20", f"{1e3 * max(keys):.1f} ms", "100 ms"],
-    ]  # fmt: skip
+    ]
+    return (
+        f"{LONG} rounds on four workers in virtual time, in {took:.0f} s, with the page open all the while.\n\n"
+        + markdown_table(["what", "measured", "wanted at most"], rows)
+    )
 
 
 def _work(stream: ec.Stream, rounds: int, parts: int = 8) -> None:
