@@ -26,7 +26,8 @@ from tests.page.eight import SLOW, Tab, browser_path, browsing, eight, job, kill
 
 KILLS = 5
 LONG = 100_000  # rounds
-PARTS, PART_S, ROUNDS, TURNS = 16, 0.01, 50, 24  # of the streams that are compared
+PARTS = 16  # of the streams that are compared
+COMPARED = (0.01, 50, 24), (0.1, 10, 12)  # seconds of a part, rounds of a turn, turns
 READERS = 10
 
 
@@ -34,7 +35,7 @@ def report() -> str:
     if browser_path() is None:
         return "Not measured: there is no browser here."
     with browsing() as browser:
-        return "\n\n".join([_seen(browser), _long(browser), _slower(browser)])
+        return "\n\n".join([_seen(browser), _long(browser), *(_slower(browser, *each) for each in COMPARED)])
 
 
 # how soon
@@ -158,7 +159,7 @@ def _zoomed(tab: Tab) -> None:
 # what it costs the stream
 
 
-def _slower(browser: Any) -> str:
+def _slower(browser: Any, part_s: float, rounds: int, turns: int) -> str:
     wanted = {
         "no page": "",
         "a page that nobody looks at": "0.1 %",
@@ -166,7 +167,7 @@ def _slower(browser: Any) -> str:
         f"{READERS} readers, one of which never reads": "1 %",
     }
     kinds = list(wanted)
-    profile = cluster(PARTS, equal(8, "shifted_exponential", 0.3)).scaled(PART_S)
+    profile = cluster(PARTS, equal(8, "shifted_exponential", 0.3)).scaled(part_s)
     given = {"emulate": profile, "progress": False, "redundancy": 1.0, "adapt": False, "split": "uniform"}
     took: dict[str, list[float]] = {kind: [] for kind in kinds}
     with ExitStack() as stack:
@@ -175,20 +176,20 @@ def _slower(browser: Any) -> str:
         stack.callback(tab.context.close)
         stack.enter_context(_readers(streams[kinds[3]].page_url))
         for stream in streams.values():
-            _work(stream, ROUNDS, PARTS)
+            _work(stream, rounds, PARTS)
         begin, order = _resident_mb(), np.random.default_rng(1)
-        for _ in range(TURNS):
+        for _ in range(turns):
             for kind in order.permutation(kinds):
-                took[kind].append(_lasted(_work, streams[kind], ROUNDS, PARTS) / ROUNDS)
+                took[kind].append(_lasted(_work, streams[kind], rounds, PARTS) / rounds)
         grown = _resident_mb() - begin
     rows = []
     for kind, times in took.items():
         slower = 100 * (np.array(times) / took[kinds[0]] - 1)
-        error = 2.0 * slower.std(ddof=1) / np.sqrt(TURNS)
+        error = 2.0 * slower.std(ddof=1) / np.sqrt(turns)
         rows.append([kind, f"{1e3 * np.mean(times):.3f}", f"{slower.mean():+.2f} ± {error:.2f} %", wanted[kind]])
     return (
-        f"Eight emulated worker processes, rounds of {PARTS} parts of {1e3 * PART_S:.0f} ms; four streams that draw "
-        f"the same times, in turns of {ROUNDS} rounds, {TURNS} of each. ± is twice the standard error of the mean "
+        f"Eight emulated worker processes, rounds of {PARTS} parts of {1e3 * part_s:.0f} ms; four streams that draw "
+        f"the same times, in turns of {rounds} rounds, {turns} of each. ± is twice the standard error of the mean "
         f"ratio. The memory of the process that has all four grew by {grown:.1f} MB meanwhile.\n\n"
         + markdown_table(["stream", "ms per round", "slower than without a page", "wanted at most"], rows)
     )
