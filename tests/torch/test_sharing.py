@@ -174,32 +174,8 @@ def test_settings_of_modules_are_those_of_the_step(stream):
             coded.backward()
 
 
-def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
-    model = nn.Sequential(nn.Linear(300, 300), nn.Tanh(), nn.Linear(300, 3))
-    data = torch.randn(16, 300), torch.randn(16, 3)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as on the worker
-    try:
-        with (
-            ec.Stream("processes", workers=1) as stream,
-            CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
-        ):
-            value = coded.backward()
-            found = [weight.grad.clone() for weight in model.parameters()]
-        model.zero_grad()
-        wanted = nn.MSELoss()(model(data[0]), data[1])
-        wanted.backward()
-    finally:
-        torch.set_num_threads(threads)
-    assert value == wanted.detach()
-    assert all(torch.equal(one, weight.grad) for one, weight in zip(found, model.parameters(), strict=True))
-
-
-@pytest.mark.parametrize("workers", [2, 4])
-def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_float32(workers):
-    generator = torch.Generator().manual_seed(1)
-    model = nn.Sequential(nn.Linear(300, 600), nn.Tanh(), nn.Linear(600, 300))
-    data = torch.randn(64, 300, generator=generator), torch.randn(64, 300, generator=generator)
+def ours_and_torch_s(model, data, *, workers):
+    """Return our loss, our gradients and the loss of torch, whose gradients the model has then."""
     with (
         ec.Stream("processes", workers=workers) as stream,
         CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
@@ -209,7 +185,29 @@ def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_f
     model.zero_grad()
     wanted = nn.MSELoss()(model(data[0]), data[1])
     wanted.backward()
-    assert float(value) == pytest.approx(float(wanted.detach()), rel=1e-6)
+    return value, found, wanted.detach()
+
+
+def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
+    model = nn.Sequential(nn.Linear(300, 300), nn.Tanh(), nn.Linear(300, 3))
+    data = torch.randn(16, 300), torch.randn(16, 3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as on the worker
+    try:
+        value, found, wanted = ours_and_torch_s(model, data, workers=1)
+    finally:
+        torch.set_num_threads(threads)
+    assert value == wanted
+    assert all(torch.equal(one, weight.grad) for one, weight in zip(found, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_float32(workers):
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Sequential(nn.Linear(300, 600), nn.Tanh(), nn.Linear(600, 300))
+    data = torch.randn(64, 300, generator=generator), torch.randn(64, 300, generator=generator)
+    value, found, wanted = ours_and_torch_s(model, data, workers=workers)
+    assert float(value) == pytest.approx(float(wanted), rel=1e-6)
     for one, weight in zip(found, model.parameters(), strict=True):
         assert one.dtype == torch.float32
         assert (one - weight.grad).norm() <= 1e-6 * weight.grad.norm()
