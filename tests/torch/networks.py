@@ -4,7 +4,6 @@ import os
 import random
 import signal
 from contextlib import nullcontext
-from functools import wraps
 from pathlib import Path
 from threading import get_native_id
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from echelon.torch import seeded
 from echelon.torch.items import drawing
-from echelon.torch.seeding import taking_turns
 
 
 def digits(dtype=np.float32, samples=300):
@@ -28,24 +26,11 @@ def digits(dtype=np.float32, samples=300):
     return (pixels[:samples] / 16).astype(dtype), labels[:samples]
 
 
-def undisturbed(make):
-    """Have a function draw while no thread of a stream does: threads share torch's generator, and put it back."""
-
-    @wraps(make)
-    def made(*given, **named):
-        with taking_turns():
-            return make(*given, **named)
-
-    return made
-
-
-@undisturbed
 def perceptron(dtype=torch.float32, *more):
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(64, 32), nn.Tanh(), *more, nn.Linear(32, 10)).to(dtype)
 
 
-@undisturbed
 def convolutions(dtype=torch.float32):
     torch.manual_seed(2)
     return nn.Sequential(
@@ -57,7 +42,6 @@ def convolutions(dtype=torch.float32):
 class Tied(nn.Module):
     """An autoencoder whose decoder is its encoder turned round, with a buffer, and a layer that nobody asks."""
 
-    @undisturbed
     def __init__(self):
         super().__init__()
         torch.manual_seed(3)
@@ -74,7 +58,6 @@ class Tied(nn.Module):
 class Dropping(nn.Module):
     """Chance that no module shows."""
 
-    @undisturbed
     def __init__(self):
         super().__init__()
         torch.manual_seed(4)
@@ -87,7 +70,6 @@ class Dropping(nn.Module):
 class Paired(nn.Module):
     """Outputs that are not a tensor."""
 
-    @undisturbed
     def __init__(self):
         super().__init__()
         torch.manual_seed(5)
@@ -240,7 +222,6 @@ def padded(items):
 class Reader(nn.Module):
     """A classifier of texts, padding left out, that returns its loss in one of the forms in which models do."""
 
-    @undisturbed
     def __init__(self, form="dict"):
         super().__init__()
         torch.manual_seed(6)
@@ -303,7 +284,6 @@ class Block(nn.Module):
         return torch.relu(inner + self.around(inputs))
 
 
-@undisturbed
 def resnet18(width=64, dtype=torch.float64):
     """ResNet-18 for small pictures: four stages of two blocks each."""
     torch.manual_seed(8)

@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 import echelon as ec
 from echelon.errors import ArgumentError
 from echelon.torch import train
-from tests.torch.networks import digits, perceptron, undisturbed
+from tests.torch.networks import digits, perceptron
 
 CROSS = nn.CrossEntropyLoss()
 STEPS, EVERY = 24, 4
@@ -23,7 +23,6 @@ class Cut(BaseException):
     """The end of a program, in the middle of a training."""
 
 
-@undisturbed
 def network():
     torch.manual_seed(11)
     return nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 10)).double()

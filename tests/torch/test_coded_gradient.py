@@ -15,7 +15,6 @@ from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import multi_message
 from echelon.torch import CodedGradient, seeded
-from echelon.torch.seeding import taking_turns
 from tests.torch.networks import (
     Counting,
     Dropping,
@@ -28,7 +27,6 @@ from tests.torch.networks import (
     plain_gradient,
     plain_training,
     scored,
-    undisturbed,
 )
 
 CROSS = nn.CrossEntropyLoss()
@@ -175,8 +173,7 @@ def test_frozen_parameters_are_used_and_left_alone_and_may_be_frozen_later(strea
 def test_dropout_has_the_masks_of_step_and_chunk_and_goes_when_the_model_evaluates(workers, make):
     model = make()
     other = deepcopy(model)
-    with taking_turns():  # a thread of another test may be late
-        state = torch.get_rng_state()
+    state = torch.get_rng_state()
     with (
         ec.Stream("threads", workers=workers, redundancy=1.4) as stream,
         CodedGradient(model, CROSS, DATA, stream=stream, batch_size=60, chunks=4, seed=9) as coded,
@@ -192,8 +189,25 @@ def test_dropout_has_the_masks_of_step_and_chunk_and_goes_when_the_model_evaluat
         model.eval()
         _, value = plain_gradient(model, CROSS, DATA, coded.batch(6))
         assert float(coded.backward()) == pytest.approx(float(value), rel=1e-5)
-    with taking_turns():
-        assert (torch.get_rng_state() == state).all()  # threads of this process drew from it, and put it back
+    assert (torch.get_rng_state() == state).all()  # threads of this process drew from it, and put it back
+
+
+def test_late_threads_leave_the_generators_alone():
+    """What nobody waits for any more is not computed between steps, where the training's own code draws."""
+    computed = []
+
+    def loss(outputs, targets):
+        computed.append(len(targets))
+        return CROSS(outputs, targets)
+
+    for _ in range(5):
+        with ec.Stream("threads", workers=3, redundancy=1.5) as stream:
+            coded = CodedGradient(Dropping(), loss, DATA, stream=stream, batch_size=60)
+            coded.backward()
+            state, before = torch.get_rng_state(), len(computed)
+        # all threads have ended
+        assert (torch.get_rng_state() == state).all()
+        assert len(computed) == before
 
 
 def test_masks_change_with_seed_step_and_chunk():
@@ -263,7 +277,6 @@ def test_messages_of_half_the_bytes_are_off_by_what_their_precision_says(stream)
     assert 1e-5 < error < 2**-4  # the default tolerance of a decoded message
 
 
-@undisturbed
 def normalising(norm, dtype=torch.float64):
     torch.manual_seed(7)
     return nn.Sequential(

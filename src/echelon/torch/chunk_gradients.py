@@ -19,7 +19,7 @@ from echelon.torch.losses import Losses
 from echelon.torch.models import Models
 from echelon.torch.parameters import Loaded, State
 from echelon.torch.rows import Row
-from echelon.torch.seeding import generator_states, seeded, taking_turns
+from echelon.torch.seeding import generator_states, seeded
 from echelon.torch.sources import Source
 
 
@@ -77,7 +77,7 @@ class ChunkGradients:
         if device.type == "cuda":
             torch.cuda.set_device(device)  # and begin to use it: `seeded` leaves alone what is not in use
         weights = dict(zip(chunks, coefficients.tolist(), strict=True))
-        with taking_turns():
+        with state.asking.turn():
             model = self._models.of(state, device)
             row = Row(model, room, device, self._staging, shared=state.shared is not None)
             while not self._added(model, state, weights, row, device):

@@ -21,7 +21,6 @@ from echelon.torch.losses import Loss, Losses
 from echelon.torch.models import Models
 from echelon.torch.parameters import Loaded, State
 from echelon.torch.samples import source
-from echelon.torch.seeding import taking_turns
 from echelon.torch.sources import At, Source
 from echelon.torch.states import States
 
@@ -115,7 +114,7 @@ class _ChunkLosses:
         device = resolved(self._how.device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        with taking_turns(), torch.no_grad():
+        with state.asking.turn(), torch.no_grad():
             model = self._models.of(state, device)
             found = self._data.load(state.at._replace(step=batch), [0], device)
             assert found is not None, "one chunk can always be one batch"

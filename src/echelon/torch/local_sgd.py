@@ -20,6 +20,7 @@ from echelon.torch.local_job import LocalJob, LocalRound, LocalState, Outer
 from echelon.torch.local_shares import Shares, SharesBySpeed
 from echelon.torch.local_steps import Carried, LocalSteps, Optimizer, batches_of
 from echelon.torch.losses import check_held
+from echelon.torch.seeding import wait_for_late
 
 _SPLITS: dict[str, type[Shares]] = {"equal": Shares, "speed": SharesBySpeed}
 
@@ -117,6 +118,8 @@ class LocalSGD(Closing):
         except BaseException:
             handle.cancel()  # an interrupted call no longer waits for it
             raise
+        finally:
+            wait_for_late()
         self.load(state)
         assert state.last is not None
         return state.last

@@ -20,6 +20,7 @@ from echelon.clusters.shipping import BESIDE
 from echelon.errors import ArgumentError
 from echelon.torch.device_numbers import DeviceNumbers, Elsewhere
 from echelon.torch.pages import Pages, writable
+from echelon.torch.seeding import Asking
 from echelon.torch.sources import At
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -35,6 +36,7 @@ class State(NamedTuple):
     tensors: parameters and buffers, in the model's order, as flat arrays; bfloat16 as whole numbers of its two bytes.
     at: which samples. shared: `tensors` in the memory of a GPU, where workers can open that; then those are none.
     scale: by which losses are multiplied before they are passed back. changed: settings that are not those of the hull.
+    asking: until when it is computed from.
     """
 
     tensors: tuple[Any, ...]
@@ -44,6 +46,7 @@ class State(NamedTuple):
     shared: "DeviceNumbers | Elsewhere | None" = None
     scale: float = 1.0
     changed: "tuple[Setting, ...]" = ()
+    asking: Asking = Asking()
 
 
 class Setting(NamedTuple):

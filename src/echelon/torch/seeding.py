@@ -1,5 +1,6 @@
 """Chance in a forward pass, by step and chunk: every worker draws the same masks for a chunk."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -10,7 +11,10 @@ from echelon import checks
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.seeds import place_generator
 
+log = logging.getLogger("echelon.torch")
+
 _TURN = RLock()  # threads share torch's generators
+_LATE_S = 10.0  # that a pass of a late thread is waited for
 
 
 @contextmanager
@@ -40,6 +44,42 @@ def seeded(seed: int, step: int, chunk: int) -> Iterator[None]:
 def taking_turns() -> RLock:
     """Return what threads hold while generators are seeded."""
     return _TURN
+
+
+class Asking:
+    """A question to the workers, as long as somebody waits for its answer.
+
+    Threads share torch's generators with the code that asks: once the question is over none of them draws for it, and
+    what that code draws is its own. A copy, such as the workers of other processes have, is never over.
+    """
+
+    def __init__(self) -> None:
+        self._over = False
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold what `taking_turns` gives; refuse where the question is over."""
+        with taking_turns():
+            if self._over:
+                raise TooLate
+            yield
+
+    def end(self) -> None:
+        """Let no thread begin to compute for this question, and wait for one that does."""
+        self._over = True
+        wait_for_late()
+
+
+class TooLate(Exception):
+    """Nobody waits for this any more."""
+
+
+def wait_for_late() -> None:
+    """Wait until no thread computes for a question that is over."""
+    if _TURN.acquire(timeout=_LATE_S):
+        _TURN.release()
+    else:
+        log.warning("a late thread still computes after %g s; until it ends, it changes what torch draws", _LATE_S)
 
 
 def generator_states() -> list[bytes]:
