@@ -3,7 +3,7 @@
     mpiexec -n 9 python -m bench.data_plane_mpi --mb 400 --rounds 7
 
 A round sends the state to all workers and brings the sum of their rows back; workers return the state as it is. Every
-rank takes part in the bare calls, the master with zeros.
+rank takes part in the bare calls, the master with ones of its own.
 """
 
 import argparse

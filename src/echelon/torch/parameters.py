@@ -8,6 +8,8 @@ model alone, on the meta device: it travels to the workers once, the state with 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import chain
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,8 +72,8 @@ class Walk:
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = list(model.modules())
-        self._held = list(map(_held, self._modules))
-        self._alive = [tuple(vars(module).values()) for module in self._modules]
+        self._parts = [part for module in self._modules for part in _parts(module)]
+        self._held = list(self._holds())
         self.kinds = list(map(type, self._modules))
         self.settings = list(map(_settings, self._modules))
         named, weights = list(_tensors(model)), list(model.parameters())
@@ -88,15 +90,16 @@ class Walk:
 
     def same(self) -> bool:
         """Return whether another walk would find the same; numbers are not looked at."""
-        return list(map(_look, self.tensors)) == self._looks and list(map(_held, self._modules)) == self._held
+        alike = sum(map(len, self._parts)) == len(self._held) and all(map(is_, self._holds(), self._held))
+        return alike and list(map(_look, self.tensors)) == self._looks
+
+    def _holds(self) -> Iterator[Any]:
+        return chain.from_iterable(map(dict.values, self._parts))
 
 
-def _held(module: nn.Module) -> tuple[int, ...]:
-    """Return what a module holds; all of it is alive as long as its walk, so that no number is used again."""
-    return (
-        *map(id, vars(module).values()), *map(id, module._parameters.values()), *map(id, module._buffers.values()),
-        *map(id, module._modules.values()),
-    )  # fmt: skip
+def _parts(module: nn.Module) -> tuple[dict[str, Any], ...]:
+    """Return the dicts of what a module holds."""
+    return vars(module), module._parameters, module._buffers, module._modules
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
