@@ -16,7 +16,7 @@ from echelon.codes import combine
 
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
 _BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
-_KEPT = 4  # totals of one size that are kept
+_KEPT = 4  # arrays of one size that are kept
 _IDLE = 4  # times the largest total that may be kept of other sizes, while nobody has it
 
 
@@ -110,9 +110,9 @@ def _add_slice(
 
 
 class Rooms:
-    """Memory for large totals, used again as soon as nobody else has it: pages that are there already are quicker.
+    """Memory for large arrays, used again as soon as nobody else has it: pages that are there already are quicker.
 
-    Where sizes change, what nobody has is kept up to a few times the largest; what was taken longest ago goes first.
+    At most `kept` of one size. Where sizes change, what nobody has is kept up to a few times the largest; what was taken longest ago goes first.
 
     >>> rooms = Rooms()
     >>> first = rooms.take(np.dtype("d"), 1 << 20)
@@ -123,7 +123,8 @@ class Rooms:
     (2, True, 2)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._kept = kept
         self._rooms: dict[tuple[np.dtype[np.generic], int], list[NumberArray]] = {}  # in the order of last use
         self._lock = Lock()
 
@@ -143,7 +144,7 @@ class Rooms:
             if at is not None:
                 return known[at]
             made: NumberArray = np.empty(count, dtype)
-            if len(known) < _KEPT:
+            if len(known) < self._kept:
                 known.append(made)
             return made
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from echelon import trees
 from echelon.clusters import frames, seat, shipping
-from echelon.clusters.adding import Adding
+from echelon.clusters.adding import Adding, Rooms
 from echelon.clusters.base import Doing, Down, Message, RealTime, Report, Sum, Trouble, Up
 from echelon.clusters.mpi_inbox import CLOSE, DIE, OPEN, PURGE, STOP
 from echelon.clusters.mpi_link import Parcel, Patience
@@ -38,6 +38,7 @@ log = logging.getLogger("echelon.clusters")
 _FOREVER_S = 3600.0
 _SPREAD = 1 << 20  # bytes of a state from which ranks pass it on
 _TASKS = 3.0  # that an answer may take, in times of the longest task: Python code may let nothing else run
+_KEPT = 16  # results of one size, per worker, whose memory is kept
 _BATCH = 64  # frames that are taken in before they are reported
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)  # half the cost of its constructor
 
@@ -83,7 +84,7 @@ class MpiCluster(RealTime, Adding):
         self._found: list[Report] = []  # before the next poll
         # rank, stream, result, memory, requests
         self._coming: list[tuple[int, int, tuple[Any, ...], Any, list[Any]]] = []
-        self._free: dict[int, list[Any]] = {}  # memories of results, by their size
+        self._results = Rooms(_KEPT * len(alive))  # memory of those that come to the master
         self._bell = Event()
         self._killed: deque[tuple[int, str]] = deque()  # from any thread
         self._closed = False
@@ -110,7 +111,7 @@ class MpiCluster(RealTime, Adding):
         """Forget a job's work, and the memory of its results."""
         for known in self._ranks.values():
             self._tell(known, frames.UNLOAD, 0, key)
-        self._free = {}
+        self._results.clear()
         self._rooms.clear()
 
     def broadcast(self, round: int, key: int, state: Any) -> None:
@@ -232,9 +233,8 @@ class MpiCluster(RealTime, Adding):
             result = frames.unpack_result(frame)
             round, slot, row, seconds, form, offset, at, sizes = result
             if offset == FOLLOWS:
-                size = trees.layout(form).nbytes
-                free = self._free.get(size)
-                memory, requests = following(self._link, rank, result, free.pop() if free else None)
+                room = self._results.take(np.dtype("u1"), trees.layout(form).nbytes)
+                memory, requests = following(self._link, rank, result, room)
                 self._coming.append((rank, stream, result, memory, requests))
                 self._arrived(reports)
                 return
@@ -280,7 +280,7 @@ class MpiCluster(RealTime, Adding):
                 known = self._ranks[rank]
                 known.paid(round, slot, row)
                 segments = trees.views(form, memory)
-                reports.append(_message((known.number, round, slot, row, seconds, form, segments, memory, sizes)))
+                reports.append(_message((known.number, round, slot, row, seconds, form, segments, None, sizes)))
         self._coming = left
 
     def _lose(self, rank: int, reports: list[Report]) -> None:
@@ -326,11 +326,9 @@ class MpiCluster(RealTime, Adding):
         self._coming = [entry for entry in self._coming if not whose(entry[0])]
 
     def release(self, message: Message) -> None:
-        """Keep the memory of a message for another one; let its rank do so where it lies there."""
+        """Let the rank where a message lies use its memory again."""
         if message.elsewhere:
             self._sums.release(message)
-        elif message.token is not None:
-            self._free.setdefault(len(message.token), []).append(message.token)
 
     def add(self, round: int, sums: Sequence[Sum]) -> None:
         """Have messages added up by the ranks that hold them, and others that are idle."""
@@ -365,4 +363,5 @@ class MpiCluster(RealTime, Adding):
         self._let_go(lambda _: True)
         self._link.flush()
         self._link.user = None
-        self._free, self._state = {}, (0, 0, b"", [], [])
+        self._state = (0, 0, b"", [], [])
+        self._results.clear()
