@@ -176,6 +176,7 @@ OF_ANOTHER = StepLR(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0), 1)
         ({"steps": 1, "schedule": "day"}, "schedule: 'day' is not allowed"),
         ({"steps": 1, "scheduler": 3}, "scheduler: int is not allowed"),
         ({"steps": 1, "clip": 0.0}, "clip: 0.0 is not allowed"),
+        ({"steps": 1, "progress": "yes"}, "progress: 'yes' is not allowed; must be True or False"),
         ({"steps": 1, "stop": 2}, "stop: not allowed without data to validate on"),
         ({"steps": 1, "validate": 3}, "validate: it has no number of samples"),
         ({"steps": 1, "validate": endless}, "validate: it has no number of samples"),

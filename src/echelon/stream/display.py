@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from echelon import checks
 from echelon.stream import notebook
 from echelon.stream.around import Around, is_terminal, taken
 from echelon.stream.driver import Driver
@@ -17,7 +18,7 @@ _REFRESH = 4  # times per second
 
 def wanted(progress: bool | None) -> bool:
     """Return whether to show a display on a terminal: if asked for, or if standard error is one."""
-    return is_terminal(sys.stderr) if progress is None else progress
+    return is_terminal(sys.stderr) if progress is None else checks.flag("progress", progress)
 
 
 def display(progress: bool | None, driver: Driver, names: Sequence[str], *, fixed: bool) -> Facts | None:
