@@ -9,7 +9,7 @@ LAW = Straggler(base=Deterministic(time=1.0), probability=0.3, slowdown=5.0)
 
 
 def searched(*waiting):
-    return optimise_chain(3, LAW, delay=2, most_results=6, tolerances=[0.0], waiting=waiting)
+    return optimise_chain(3, LAW, delay=1, most_results=6, tolerances=[0.0], waiting=waiting)
 
 
 def test_a_search_tries_the_waiting_rules_that_are_asked_for():

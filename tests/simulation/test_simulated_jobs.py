@@ -19,7 +19,7 @@ def small(**changes) -> tuple[ec.Plan, ec.Profile]:
 
 
 @pytest.mark.parametrize("rule", ["theorem2", "uniform"])
-@pytest.mark.parametrize(("purge", "seeds"), [(True, 200), (False, 50)])
+@pytest.mark.parametrize(("purge", "seeds"), [(True, 100), (False, 25)])
 def test_example_2_agrees_with_its_prediction_within_its_own_interval(example2, rule, purge, seeds):
     """Streams of 1000 jobs from an empty queue, at 99 %; the unstable case by its service time."""
     plan = ec.schemes.any_k(ec.split_rows(example2, rule).counts, 50)

@@ -62,4 +62,5 @@ def extreme(array: NumberArray) -> float:
         return 0.0
     if np.iscomplexobj(array):
         array = array.view(array.real.dtype)
-    return float(np.max([array.max(), -array.min()]))
+    high, low = float(array.max()), -float(array.min())
+    return low if low > high else high  # both are nan where one number is

@@ -180,7 +180,7 @@ def _run(scheme: Sequential, costs: FloatArray, times: Draws | Paces, late: Floa
         missing = np.concatenate(
             [np.full((runs, 1), scheme.threshold if t < products else 0), missing[:, :-1]], axis=1
         )  # fmt: skip
-        window = costs[np.clip(t - np.arange(delay + 1), 0, products - 1)]
+        window = costs[np.minimum(np.maximum(t - np.arange(delay + 1), 0), products - 1)]
         there = missing[:, ages] > 0
         due = np.arange(most) < np.ceil(missing[:, delay:] / (scheme.spread if waits is None else 1))
         there[:, delay:] &= due if waits is None else due[:, :1]
@@ -232,7 +232,7 @@ def _recovered(arrivals: FloatArray, missing: IntArray, delay: int) -> FloatArra
         some = arrivals[:, :, age] if age < delay else arrivals[:, :, delay:].reshape(runs, -1)
         some = np.sort(some, axis=1)
         lacking = missing[:, age]
-        at = some[each, np.clip(lacking, 1, some.shape[1]) - 1]
+        at = some[each, np.minimum(np.maximum(lacking, 1), some.shape[1]) - 1]
         found[:, age] = np.where(lacking == 0, 0.0, np.where(lacking > some.shape[1], np.inf, at))
     return found
 
