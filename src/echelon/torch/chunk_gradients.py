@@ -130,6 +130,7 @@ class ChunkGradients:
             outputs = _normalised(model, inputs, parts)
             if model.tracks:
                 row.collect(model.statistics(), parts[0].coefficient)
+            self._losses.look(outputs, targets, sum(part.size for part in parts), device)
             if len(parts) == 1:
                 loss = parts[0].share * self._losses.of(outputs, targets, device)
             else:
