@@ -112,8 +112,8 @@ def _add_slice(
 class Rooms:
     """Memory for large arrays, used again as soon as nobody else has it: pages that are there already are quicker.
 
-    At most `kept` of one size. Where sizes change, what nobody has is kept up to a few times the largest; what was taken
-    longest ago goes first.
+    At most `kept` of one size. Where sizes change, what nobody has is kept up to a few times the largest; what was
+    taken longest ago goes first.
 
     >>> rooms = Rooms()
     >>> first = rooms.take(np.dtype("d"), 1 << 20)
