@@ -14,7 +14,7 @@ from echelon.endings import Deadline, Quorum
 from echelon.errors import ArgumentError
 from echelon.profile import Arrivals, Profile, Worker, Workload
 from echelon.schemes import multi_message
-from echelon.torch import CodedGradient, seeded
+from echelon.torch import CodedGradient
 from tests.torch.networks import (
     Counting,
     Dropping,
@@ -182,33 +182,6 @@ def test_dropout_has_the_masks_of_step_and_chunk_and_goes_when_the_model_evaluat
         _, value = plain_gradient(model, CROSS, DATA, coded.batch(6))
         assert float(coded.backward()) == pytest.approx(float(value), rel=1e-5)
     assert (torch.get_rng_state() == state).all()  # threads of this process drew from it, and put it back
-
-
-def test_late_threads_leave_the_generators_alone():
-    """What nobody waits for any more is not computed between steps, where the training's own code draws."""
-    computed = []
-
-    def loss(outputs, targets):
-        computed.append(len(targets))
-        return CROSS(outputs, targets)
-
-    for _ in range(5):
-        with ec.Stream("threads", workers=3, redundancy=1.5) as stream:
-            coded = CodedGradient(Dropping(), loss, DATA, stream=stream, batch_size=60)
-            coded.backward()
-            state, before = torch.get_rng_state(), len(computed)
-        # all threads have ended
-        assert (torch.get_rng_state() == state).all()
-        assert len(computed) == before
-
-
-def test_masks_change_with_seed_step_and_chunk():
-    def drawn(*at):
-        with seeded(*at):
-            return torch.rand(4).tolist()
-
-    assert drawn(1, 2, 3) == drawn(1, 2, 3)
-    assert len({tuple(drawn(*at)) for at in ((1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4))}) == 4
 
 
 def test_outputs_that_are_no_tensor_are_passed_chunk_by_chunk(stream):

@@ -17,7 +17,6 @@ from echelon.codes import combine
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
 _BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
 _KEPT = 4  # arrays of one size that are kept
-_IDLE = 4  # times the largest total that may be kept of other sizes, while nobody has it
 
 
 class Adding:
@@ -112,7 +111,7 @@ def _add_slice(
 class Rooms:
     """Memory for large arrays, used again as soon as nobody else has it: pages that are there already are quicker.
 
-    At most `kept` of one size. Where sizes change, what nobody has is kept up to a few times the largest; what was
+    At most `kept` of one size. Where sizes change, what nobody has is kept up to as many times the largest; what was
     taken longest ago goes first.
 
     >>> rooms = Rooms()
@@ -152,7 +151,7 @@ class Rooms:
     def _drop_idle(self, nbytes: int) -> None:
         """Before memory of so many bytes is made, give back what nobody has and is too much to keep."""
         idle = sum(room.nbytes for rooms in self._rooms.values() for room in _all_free(rooms))
-        most = _IDLE * max([nbytes, *(dtype.itemsize * count for dtype, count in self._rooms)])
+        most = self._kept * max([nbytes, *(dtype.itemsize * count for dtype, count in self._rooms)])
         for key, rooms in list(self._rooms.items()):
             while idle > most and (at := _free(rooms)) is not None:
                 idle -= rooms.pop(at).nbytes

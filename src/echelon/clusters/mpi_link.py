@@ -153,9 +153,10 @@ class Link:
         under_way = self._under_way
         if under_way:
             with self.lock:
-                # a send to a rank that died may never end
-                while under_way and (under_way[0][0] in self.lost or self.over(under_way[0][1])):
-                    under_way.popleft()
+                while under_way and ((over := self.over(under_way[0][1])) or under_way[0][0] in self.lost):
+                    _, request, memory = under_way.popleft()
+                    if not over:  # what goes to a rank that died, or comes from it, may never end
+                        self._forsaken.append((request, memory))
         if self._forsaken:
             with self.lock:
                 self._forsaken = [entry for entry in self._forsaken if not self.over(entry[0])]

@@ -15,6 +15,7 @@ from echelon.plan import Plan
 from echelon.schemes import quorum
 from echelon.torch.local_shares import Shares
 from echelon.torch.local_steps import LocalSteps, Start
+from echelon.torch.seeding import Asking
 
 
 class LocalRound(NamedTuple):
@@ -98,6 +99,7 @@ class LocalJob(IterativeJob):
         super().__init__(state=state, iterations=iterations, until=None, name=name, tolerance=None)
         self._work, self._outer, self._shares, self._ending = work, outer, shares, ending
         self._batch_size, self._steps = batch_size, shares.steps
+        self.asking = Asking()  # for the round that is computed
         self.parts = len(self._steps)
         self.plan = self._planned()
 
@@ -125,7 +127,8 @@ class LocalJob(IterativeJob):
 
     def request(self, state: LocalState) -> Start:
         """Return what local steps begin with."""
-        return Start(state.weights, state.buffers, state.round, self._steps)
+        self.asking = Asking()
+        return Start(state.weights, state.buffers, state.round, self._steps, self.asking)
 
     def recovered(self, collected: Collected) -> tuple[NumberArray, tuple[int, ...]]:
         """Return what moved, added up, and the places it is from."""

@@ -19,8 +19,7 @@ from echelon.torch import samples
 from echelon.torch.local_job import LocalJob, LocalRound, LocalState, Outer
 from echelon.torch.local_shares import Shares, SharesBySpeed
 from echelon.torch.local_steps import Carried, LocalSteps, Optimizer, batches_of
-from echelon.torch.losses import check_held
-from echelon.torch.seeding import wait_for_late
+from echelon.torch.uses import check_held
 
 _SPLITS: dict[str, type[Shares]] = {"equal": Shares, "speed": SharesBySpeed}
 
@@ -107,11 +106,12 @@ class LocalSGD(Closing):
         self._kept: Kept | None = None
         self._momentum: NumberArray | None = None
         self.rounds = 0
+        self._job = self.job(1)
 
     def round(self) -> LocalRound:
         """Do a round, and put the new shared weights into the model; return what it was like."""
         if self._kept is None:
-            self._kept = self._stream.keep(self.job(1))
+            self._kept = self._stream.keep(self._job)
         handle = self._kept.submit(self.state())
         try:
             state: LocalState = handle.result()
@@ -119,7 +119,7 @@ class LocalSGD(Closing):
             handle.cancel()  # an interrupted call no longer waits for it
             raise
         finally:
-            wait_for_late()
+            self._job.asking.end()
         self.load(state)
         assert state.last is not None
         return state.last

@@ -16,7 +16,7 @@ from echelon.arrays import IntArray, NumberArray
 from echelon.clusters import Remembers
 from echelon.errors import ArgumentError
 from echelon.seeds import round_generator
-from echelon.torch.seeding import seeded
+from echelon.torch.seeding import Asking, seeded
 
 Loss = Callable[[Any, Tensor], Tensor]
 Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
@@ -26,12 +26,16 @@ _REPLICA = "replica"  # in a worker's memory, beside the states of optimisers, w
 
 
 class Start(NamedTuple):
-    """What the local steps of a round begin with: trained parameters as one vector, buffers, steps of each place."""
+    """What the local steps of a round begin with: trained parameters as one vector, buffers, steps of each place.
+
+    asking: whether somebody still waits for what they move.
+    """
 
     weights: NumberArray
     buffers: tuple[NumberArray, ...]
     round: int
     steps: tuple[int, ...]
+    asking: Asking
 
 
 class Carried:
@@ -124,7 +128,7 @@ class LocalSteps(Remembers):
         if part in memory:
             optimizer.load_state_dict(deepcopy(memory[part]))
         batches = batches_of(self._seed, state.round, part, len(self._data[0]), self._batch_size)
-        with seeded(self._seed, state.round, part):
+        with state.asking.turn(), seeded(self._seed, state.round, part):
             for _ in range(steps):
                 if not wanted():
                     return None

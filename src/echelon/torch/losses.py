@@ -1,11 +1,8 @@
 """Losses that are a sum or a mean over samples, and so a weighted sum over chunks of them."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import partial
-from inspect import getclosurevars, isfunction, ismethod
-from itertools import islice
 from typing import Any
 
 import torch
@@ -15,6 +12,8 @@ from torch.nn import functional
 from echelon import checks
 from echelon.errors import ArgumentError
 from echelon.torch import structures
+from echelon.torch.seeding import generator_states
+from echelon.torch.uses import check_held
 
 log = logging.getLogger("echelon.torch")
 
@@ -29,10 +28,10 @@ _OWN_WHY = (
 
 _NOT_BY_CHUNK = (
     "loss: of %d samples together it is %.6g, and by two parts of them %.6g: it is no %s over samples, and the "
-    "gradient is that of the chunks' losses, which is another than that of the whole batch"
+    "gradient is that of the chunks' losses, not that of the whole batch"
 )
-_OFF, _OFF_NARROW = 3e-5, 0.05  # of a loss; the second in half precision
-_DEEP, _MOST = 4, 1000  # how far to look from a loss into what it uses, and how many things of a list
+_OFF, _OFF_NARROW = 3e-5, 0.05  # of a loss, or of a `_LITTLE` one; the second in half precision
+_LITTLE = 1e-2
 
 Loss = Callable[[Any, Any], Tensor]
 
@@ -92,22 +91,32 @@ class Losses:
         return found.float() if found.dtype in (torch.float16, torch.bfloat16) else found
 
     def look(self, outputs: Any, targets: Any, count: int, device: torch.device) -> None:
-        """Say so where the loss of so many samples is not made of those of two parts of them; looked at once."""
+        """Say so where the loss of so many samples is not made of those of two parts of them; only the first time."""
         along = isinstance(outputs, Tensor) and outputs.ndim > 0 and len(outputs) == count
         if self._looked or self.own or count < 2 or not along:
             return
         self._looked = True
         spans = slice(0, count // 2), slice(count // 2, count)
-        with torch.no_grad(), torch.random.fork_rng([outputs.device] if outputs.is_cuda else []):
-            whole, *each = (
-                float(self.of(outputs[some], structures.taken(targets, some), device))
-                for some in (slice(count), *spans)
-            )
+        try:
+            if structures.even("data", targets) != count:
+                return
+            whole, *each = (self._value(outputs, targets, some, device) for some in (slice(count), *spans))
+        except Exception:  # it can't be had for parts of a chunk
+            return
         shares = [(some.stop - some.start) / count if self.mean else 1.0 for some in spans]
         together = sum(share * one for share, one in zip(shares, each, strict=True))
         off = _OFF_NARROW if outputs.dtype in (torch.float16, torch.bfloat16) else _OFF
-        if abs(together - whole) > off * max(abs(whole), *map(abs, each)):
+        if abs(together - whole) > off * max(_LITTLE, abs(whole), *map(abs, each)):
             log.warning(_NOT_BY_CHUNK, count, whole, together, "mean" if self.mean else "sum")
+
+    def _value(self, outputs: Tensor, targets: Any, some: slice, device: torch.device) -> float:
+        """Return the loss of some samples; refuse one that draws, which is another each time."""
+        before = generator_states()
+        with torch.random.fork_rng([outputs.device] if outputs.is_cuda else []):
+            found = self.of(outputs[some].detach().requires_grad_(), structures.taken(targets, some), device)
+            if generator_states() != before:
+                raise ArgumentError("loss: it draws")
+        return float(found.detach())
 
     def _on(self, device: torch.device) -> Loss:
         """Return the loss with what it holds on a device."""
@@ -153,52 +162,6 @@ def _checked(loss: Any, reduction: str | None) -> bool:
     if mean and isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss) and loss.weight is not None:
         raise ArgumentError(f"loss: {loss!r} with class weights is not allowed; {_WHY}")
     return mean
-
-
-def check_held(loss: Any) -> None:
-    """Refuse a function that computes with weights that are trained: workers would have them as they were at first.
-
-    >>> weight = nn.Parameter(torch.ones(1))
-    >>> check_held(lambda outputs, targets: outputs.mean() + weight.sum())
-    Traceback (most recent call last):
-    echelon.errors.ArgumentError: loss: it uses 'weight', which is trained and changes, and is not allowed; must be ...
-    """
-    for name in _trained(loss, _DEEP):
-        raise ArgumentError(
-            f"loss: it uses {name!r}, which is trained and changes, and is not allowed; must be computed from "
-            "outputs and targets alone (a penalty on weights can be part of a model that returns its loss)"
-        )
-
-
-def _trained(used: Any, deep: int) -> Iterator[str]:
-    """Yield the names by which something gets at weights that are trained."""
-    for name, one in _uses(used) if deep else ():
-        weights = one.parameters() if isinstance(one, nn.Module) else [one] if isinstance(one, Tensor) else []
-        if any(weight.requires_grad for weight in weights):
-            yield name
-        yield from (name or inner for inner in _trained(one, deep - 1))
-
-
-def _uses(one: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a function, an object that is called, or a container uses, by name."""
-    if isinstance(one, list | tuple | dict):
-        values = one.values() if isinstance(one, dict) else one
-        yield from (("", value) for value in islice(values, _MOST))
-    elif isinstance(one, partial):
-        arguments = ((f"argument {i}", value) for i, value in enumerate(one.args))
-        yield from (("", one.func), *arguments, *one.keywords.items())
-    elif isfunction(one):
-        try:
-            seen = getclosurevars(one)
-        except ValueError:  # it uses a name that has no value yet
-            return
-        yield from {**seen.globals, **seen.nonlocals}.items()
-    elif ismethod(one):
-        held = getattr(one.__self__, "__dict__", {})
-        yield from ((name, held[name]) for name in one.__func__.__code__.co_names if name in held)
-        yield "", one.__func__
-    elif ismethod(called := getattr(one, "forward" if isinstance(one, nn.Module) else "__call__", None)):
-        yield "", called
 
 
 def _ignored(loss: Any, reduction: str | None) -> int | None:

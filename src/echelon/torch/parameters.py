@@ -26,6 +26,7 @@ from echelon.torch.seeding import Asking
 from echelon.torch.sources import At
 
 _PLAIN = (bool, int, float, str, type(None))
+_DICTS = 4
 _WRITES = (
     "model: its forward pass writes into {}, which is not allowed; what a worker writes is lost, and other workers "
     "would not agree (eval() helps where only training does so)"
@@ -38,7 +39,7 @@ class State(NamedTuple):
     tensors: parameters and buffers, in the model's order, as flat arrays; bfloat16 as whole numbers of its two bytes.
     at: which samples. shared: `tensors` in the memory of a GPU, where workers can open that; then those are none.
     scale: by which losses are multiplied before they are passed back. changed: settings that are not those of the hull.
-    asking: until when it is computed from.
+    asking: whether somebody still waits for what is computed.
     """
 
     tensors: tuple[Any, ...]
@@ -91,14 +92,15 @@ class Walk:
     def same(self) -> bool:
         """Return whether another walk would find the same; numbers are not looked at."""
         alike = sum(map(len, self._parts)) == len(self._held) and all(map(is_, self._holds(), self._held))
-        return alike and list(map(_look, self.tensors)) == self._looks
+        own = all(map(is_, map(vars, self._modules), self._parts[::_DICTS]))
+        return alike and own and list(map(_look, self.tensors)) == self._looks
 
     def _holds(self) -> Iterator[Any]:
         return chain.from_iterable(map(dict.values, self._parts))
 
 
 def _parts(module: nn.Module) -> tuple[dict[str, Any], ...]:
-    """Return the dicts of what a module holds."""
+    """Return the dicts of what a module holds, `_DICTS` of them; its own is the first."""
     return vars(module), module._parameters, module._buffers, module._modules
 
 

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import RLock
+from threading import Lock, RLock
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from echelon.seeds import place_generator
 log = logging.getLogger("echelon.torch")
 
 _TURN = RLock()  # threads share torch's generators
-_LATE_S = 10.0  # that a pass of a late thread is waited for
+_LATE_S = 10.0  # to wait for a late thread, at most
 
 
 @contextmanager
@@ -49,17 +50,23 @@ def taking_turns() -> RLock:
 class Asking:
     """A question to the workers, as long as somebody waits for its answer.
 
-    Threads share torch's generators with the code that asks: once the question is over none of them draws for it, and
-    what that code draws is its own. A copy, such as the workers of other processes have, is never over.
+    Threads share torch's generators with the code that asks: once `end` has returned, none of them draws for this
+    question, and what that code draws is its own. What reaches another process is never over.
     """
 
     def __init__(self) -> None:
-        self._over = False
+        self._over, self._computing = False, Lock()
+
+    def __deepcopy__(self, memo: object) -> "Asking":
+        return self
+
+    def __reduce__(self) -> Any:
+        return Asking, ()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Hold what `taking_turns` gives; refuse where the question is over."""
-        with taking_turns():
+        with taking_turns(), self._computing:
             if self._over:
                 raise TooLate
             yield
@@ -67,19 +74,14 @@ class Asking:
     def end(self) -> None:
         """Let no thread begin to compute for this question, and wait for one that does."""
         self._over = True
-        wait_for_late()
+        if self._computing.acquire(timeout=_LATE_S):
+            self._computing.release()
+        else:
+            log.warning("a late thread still computes after %g s; until it ends, it changes what torch draws", _LATE_S)
 
 
 class TooLate(Exception):
     """Nobody waits for this any more."""
-
-
-def wait_for_late() -> None:
-    """Wait until no thread computes for a question that is over."""
-    if _TURN.acquire(timeout=_LATE_S):
-        _TURN.release()
-    else:
-        log.warning("a late thread still computes after %g s; until it ends, it changes what torch draws", _LATE_S)
 
 
 def generator_states() -> list[bytes]:
