@@ -29,7 +29,7 @@ RANKS, SLOW, TRUTH = 4, 2, 1.3
 SHARE, SAMPLES = 64, 1024  # samples of a rank's step, and of all data
 SAMPLE_S = 5e-3  # that a sample waits in a forward pass
 STEPS = 30
-BATCHES, TURNS = (512, 2048), 150  # where nothing waits
+BATCHES, TURNS = (512, 2048), 600  # where nothing waits
 LONGEST_S = 300.0
 
 
@@ -99,9 +99,9 @@ def overhead() -> tuple[dict[int, dict[str, FloatArray]], float]:
 def _in_turns(models: dict[str, Any], batch: int) -> dict[str, FloatArray]:
     steps = {name: _stepping(model, batch) for name, model in models.items()}
     seconds: dict[str, list[list[float]]] = {name: [] for name in steps}
+    rng = np.random.default_rng(1)  # on all ranks the same
     for turn in range(TURNS + 10):
-        names = list(steps)[turn % len(steps) :] + list(steps)[: turn % len(steps)]  # each follows each
-        for name in names:
+        for name in rng.permutation(list(steps)).tolist():
             began, computed = time.perf_counter(), time.process_time()
             steps[name]()
             if turn >= 10:
