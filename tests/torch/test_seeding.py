@@ -17,14 +17,20 @@ CROSS = nn.CrossEntropyLoss()
 DATA = digits()
 
 
-def test_late_threads_leave_the_generators_alone():
-    """What nobody waits for any more is not computed between steps, where the training's own code draws."""
+def noted():
+    """A list of the passes that were made, and the loss that keeps it."""
     computed = []
 
     def loss(outputs, targets):
         computed.append(len(targets))
         return CROSS(outputs, targets)
 
+    return computed, loss
+
+
+def test_late_threads_leave_the_generators_alone():
+    """What nobody waits for any more is not computed between steps, where the training's own code draws."""
+    computed, loss = noted()
     for _ in range(5):
         with ec.Stream("threads", workers=3, redundancy=1.5) as stream:
             coded = CodedGradient(Dropping(), loss, DATA, stream=stream, batch_size=60)
@@ -45,12 +51,7 @@ def test_masks_change_with_seed_step_and_chunk():
 
 
 def test_late_threads_of_local_steps_leave_the_generators_alone():
-    computed = []
-
-    def loss(outputs, targets):
-        computed.append(len(targets))
-        return CROSS(outputs, targets)
-
+    computed, loss = noted()
     for _ in range(5):
         with ec.Stream("threads", workers=3) as stream:
             local = LocalSGD(
