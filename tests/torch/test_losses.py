@@ -89,6 +89,15 @@ class Experiment:
     def by_a_method(self, outputs, targets):
         return CROSS(outputs, targets) + self.norm()
 
+    def by_methods(self, outputs, targets):
+        return CROSS(outputs, targets) + self.first()
+
+    def first(self):
+        return self.second()
+
+    def second(self):
+        return self.norm()
+
     def norm(self):
         return self.model.weight.norm()
 
@@ -125,6 +134,7 @@ class Listed(nn.Module):
         (within, "WEIGHTS"),
         (inside, "MODEL"),
         (Experiment().by_a_method, "norm"),
+        (Experiment().by_methods, "first"),
         (Experiment().by_class, "shared"),
         (Experiment().penalised, "model"),
         (Experiment(), "model"),

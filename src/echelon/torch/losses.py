@@ -101,7 +101,7 @@ class Losses:
             if structures.even("data", targets) != count:
                 return
             whole, *each = (self._value(outputs, targets, some, device) for some in (slice(count), *spans))
-        except Exception:  # it can't be had for parts of a chunk
+        except Exception:  # a loss that fails on half a chunk may be right on a whole one
             return
         shares = [(some.stop - some.start) / count if self.mean else 1.0 for some in spans]
         together = sum(share * one for share, one in zip(shares, each, strict=True))

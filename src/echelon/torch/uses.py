@@ -26,12 +26,13 @@ def check_held(loss: Any) -> None:
     Traceback (most recent call last):
     echelon.errors.ArgumentError: loss: it uses 'weight', which is trained and changes, and is not allowed; must be ...
     """
-    seen, left = set[int](), deque(_called("", loss))
+    left = deque(_called("", loss))
+    seen: dict[int, Any] = {}  # by id, and alive, so that none is given to another
     while left and len(seen) < _MOST:
         name, one = left.popleft()
         if id(one) in seen:
             continue
-        seen.add(id(one))
+        seen[id(one)] = one
         try:
             trained, used = _trained(one), _uses(one)
         except Exception:  # it does not let itself be looked at
