@@ -39,6 +39,19 @@ def convolutions(dtype=torch.float32):
     ).to(dtype)  # fmt: skip
 
 
+def parts_of(coded, step):
+    return [coded.batch(step, chunk) for chunk in range(coded.chunks)]
+
+
+def near(model, other, precise):
+    """Compare gradients, by the largest entry of all: the bias before a norm has none but rounding."""
+    pairs = [(one.grad, two.grad) for one, two in zip(model.parameters(), other.parameters(), strict=True)]
+    assert [one is None for one, _ in pairs] == [two is None for _, two in pairs]
+    there = [(one.double(), two.double()) for one, two in pairs if two is not None]
+    scale = max(float(two.abs().max()) for _, two in there)
+    assert max(float((one - two).abs().max()) for one, two in there) <= precise * scale
+
+
 class Tied(nn.Module):
     """An autoencoder whose decoder is its encoder turned round, with a buffer, and a layer that nobody asks."""
 
