@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import gc
 import os
 import select
 import socket
@@ -12,6 +11,7 @@ import pytest
 
 from echelon.clusters.mailbox import LOADS, Mailbox
 from echelon.clusters.shipping import Packed
+from tests.clusters.test_processes import descriptors, opened
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="worker processes need Linux")
 
@@ -104,13 +104,12 @@ def test_only_so_many_descriptors_are_under_way_and_the_rest_wait_for_the_worker
 def test_a_worker_that_does_not_read_costs_no_descriptor_for_what_is_no_longer_needed(ends):
     """A load that was not sent yet is dropped when its end comes; for one that was sent, the end is sent, too."""
     mailbox, link = ends
-    gc.collect()  # what earlier tests left is not counted
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for key in range(500):
         mailbox.load(key, f"load {key}".encode(), Packed(key))
         if key >= 2:
             mailbox.unload(key, f"unload {key}".encode())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not opened(before)
     assert [frame for _, frame, _ in mailbox.outbox] == []
     assert loads(link)[:2] == [b"load 0", b"load 1"]
 

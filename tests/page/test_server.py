@@ -178,7 +178,7 @@ def test_a_reader_that_never_reads_holds_up_nobody_and_nothing_grows(shown):
 
 
 def test_the_last_state_reaches_readers_before_the_page_is_closed():
-    before = {thread.name for thread in threading.enumerate()}
+    before = set(threading.enumerate())
     page = Shown()
     with Events(page.url) as events:
         while not page.showing._readers:
@@ -190,7 +190,7 @@ def test_the_last_state_reaches_readers_before_the_page_is_closed():
         assert list(events) == []
     with pytest.raises(OSError, match=r"refused|reset"):
         answer(page.url)
-    assert {thread.name for thread in threading.enumerate() if thread.is_alive()} <= before
+    assert set(threading.enumerate()) <= before
 
 
 def test_metrics_are_there_where_a_run_has_them(shown):
