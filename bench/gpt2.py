@@ -89,13 +89,15 @@ def trained(
     return np.array(losses), float(np.median(times[WARMED:]))
 
 
-def plain(given: argparse.Namespace, some: Tensor) -> Run:
+def plain(given: argparse.Namespace, some: Tensor, pieces: int = 1) -> Run:
+    """Train without a cluster. pieces: how many passes a batch is cut into, which are the same but for rounding."""
     made, kind = model(given), TYPES[given.autocast]
 
     def loss_of(batch: dict[str, Tensor], scaler: Any) -> Tensor:
         with torch.autocast(given.device, kind or torch.bfloat16, enabled=kind is not None):
-            found: Tensor = made(**batch).loss
-        return found
+            parts = zip(*(tokens.chunk(pieces) for tokens in batch.values()), strict=True)
+            losses = [made(**dict(zip(batch, part, strict=True))).loss for part in parts]
+        return torch.stack(losses).mean()
 
     return trained(given, some, made, loss_of)
 
@@ -108,7 +110,8 @@ def coded(given: argparse.Namespace, some: Tensor, stream: ec.Stream) -> Run:
         return trained(given, some, made, lambda batch, scaler: gradient.loss(batch, scaler=scaler))
 
 
-def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None) -> Run:
+def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None, pieces: int = 1) -> Run:
+    """Train by transformers' Trainer, on a cluster if there is a stream."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     from echelon.torch.hf_trainer import EchelonGradients
@@ -128,7 +131,8 @@ def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         told = TrainingArguments(
-            output_dir=folder, max_steps=given.steps, per_device_train_batch_size=given.batch, learning_rate=given.rate,
+            output_dir=folder, max_steps=given.steps, per_device_train_batch_size=given.batch // pieces,
+            gradient_accumulation_steps=pieces, learning_rate=given.rate,
             lr_scheduler_type="constant", logging_steps=1, report_to="none", save_strategy="no", disable_tqdm=True,
             use_cpu=given.device == "cpu", bf16=given.autocast == "bfloat16", fp16=given.autocast == "float16",
         )  # fmt: skip
@@ -155,13 +159,18 @@ def _finish(given: argparse.Namespace) -> None:
 
 def report(given: argparse.Namespace) -> str:
     some, runs = texts(given), {}
-    for name in ("a plain loop", "the plain loop again"):
-        runs[name] = plain(given, some)
+    for name, pieces in (
+        ("a plain loop", 1),
+        ("the plain loop again", 1),
+        ("the plain loop, batches in two passes", 2),
+    ):
+        runs[name] = plain(given, some, pieces)
     with ec.Stream(given.cluster, workers=given.workers, redundancy=given.redundancy) as stream:
         runs["the loop with `CodedGradient`"] = coded(given, some, stream)
         if find_spec("accelerate") is not None:
-            for name, used in (("Trainer", None), ("Trainer again", None), ("Trainer with `EchelonGradients`", stream)):
-                runs[name] = by_trainer(given, some, used)
+            for name, pieces in (("Trainer", 1), ("Trainer again", 1), ("Trainer, batches in two passes", 2)):
+                runs[name] = by_trainer(given, some, None, pieces)
+            runs["Trainer with `EchelonGradients`"] = by_trainer(given, some, stream)
     shown = np.linspace(0, given.steps - 1, SHOWN).astype(int)
     rows = []
     for name, (losses, seconds) in runs.items():
@@ -177,7 +186,7 @@ def report(given: argparse.Namespace) -> str:
         f"autocast {given.autocast}; {given.workers} {given.cluster}, redundancy {given.redundancy}; torch "
         f"{torch.__version__}. Differences and ratios are to the first run of each kind; times are medians of steps "
         f"after the first {WARMED}."
-        + ("" if len(runs) > 3 else " The Trainer was not tried: accelerate is not installed.")
+        + ("" if len(runs) > 4 else " The Trainer was not tried: accelerate is not installed.")
         + f"\n\n{table}"
     )
 

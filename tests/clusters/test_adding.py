@@ -139,12 +139,32 @@ def test_tensors_and_arrays_are_added_where_the_tensors_are():
 
 def test_a_tensor_of_weight_zero_changes_nothing_even_if_it_is_not_finite():
     torch = pytest.importorskip("torch")
-    tensors = [torch.full((5,), value) for value in (float("nan"), 2.0, float("inf"))]
-    messages = [message(i, np.ones(5))._replace(segments=[one]) for i, one in enumerate(tensors)]
+    values = float("nan"), 2.0, float("inf")
+    messages = [
+        message(i, np.ones(5))._replace(segments=[torch.full((5,), value)], sizes=(value,))
+        for i, value in enumerate(values)
+    ]
     total = Adding().combine(np.array([0.0, 3.0, 0.0]), messages)
     assert total.segments[0].tolist() == [6.0] * 5
     assert total.largest == (6.0,)
     assert Adding().combine(np.zeros(3), messages).segments[0].tolist() == [0.0] * 5
+
+
+@pytest.mark.parametrize("weights", [(0.0, -2.0, 0.0), (1.0, 0.0, 0.0), (0.5, -2.0, 3.0), (0.0, 0.0, 0.0)])
+@pytest.mark.parametrize("told", [True, False])
+def test_the_largest_numbers_of_tensors_are_told_or_found(weights, told):
+    torch = pytest.importorskip("torch")
+    tensors = [torch.tensor([1.0, -3.0, 2.0]) * (i + 1) for i in range(3)]
+    sizes = [3.0, 6.0, 9.0]
+    messages = [
+        message(i, np.ones(3))._replace(segments=[one], sizes=(size,) if told else ())
+        for i, (one, size) in enumerate(zip(tensors, sizes, strict=True))
+    ]
+    total = Adding().combine(np.array(weights), messages)
+    wanted = sum(weight * one for weight, one in zip(weights, tensors, strict=True))
+    torch.testing.assert_close(total.segments[0], wanted)
+    assert total.largest == (float(wanted.abs().max()),)
+    assert total.sizes.tolist() == [sizes]
 
 
 def test_a_sum_whose_worker_died_meanwhile_is_formed_from_others():

@@ -254,7 +254,7 @@ def test_memory_of_a_gpu_that_went_with_its_worker_is_a_loss_and_no_trouble(monk
         assert not handle.arena.in_use(ticket)
         return [type(report) for report in reports]
 
-    monkeypatch.setattr(memory.Arena, "device_block", refused)
+    monkeypatch.setattr(memory.Arena, "device_memory", refused)
     cluster = ProcessCluster(1)
     try:
         Desk(cluster).start(1)

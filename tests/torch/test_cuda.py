@@ -9,7 +9,16 @@ from torch import nn
 
 import echelon as ec
 from echelon.torch import CodedGradient
-from tests.torch.networks import convolutions, digits, perceptron, plain_gradient, plain_training
+from tests.torch.networks import (
+    chunk_by_chunk,
+    convolutions,
+    digits,
+    near,
+    parts_of,
+    perceptron,
+    plain_gradient,
+    plain_training,
+)
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 
@@ -58,3 +67,39 @@ def test_dropout_draws_the_masks_of_step_and_chunk():
         (now == then).all()
         for now, then in zip((torch.get_rng_state(), torch.cuda.get_rng_state()), states, strict=True)
     )
+
+
+def test_statistics_over_batches_are_collected_by_chunk():
+    layers = nn.Flatten(), nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10)
+    model = nn.Sequential(*layers).double().cuda()
+    other, data = deepcopy(model), [torch.as_tensor(some).cuda() for some in DATA]
+    with (
+        ec.Stream("processes", workers=3, redundancy=1.5) as stream,
+        CodedGradient(model, CROSS, DATA, stream=stream, batch_size=60, device="cuda") as coded,
+    ):
+        for step in range(3):
+            value = chunk_by_chunk(other, CROSS, data, parts_of(coded, step))
+            model.zero_grad()
+            assert float(coded.backward()) == pytest.approx(value, rel=1e-9)
+            near(model, other, 1e-9)
+            for mine, theirs in zip(model.buffers(), other.buffers(), strict=True):
+                assert torch.allclose(mine.double(), theirs.double(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "precise"), [(torch.bfloat16, 0.02), (torch.float16, 0.003)])
+def test_autocast_computes_what_a_plain_loop_does_on_the_same_chunk(kind, precise):
+    model, arrays = convolutions().cuda(), digits()
+    other, (inputs, targets) = deepcopy(model), [torch.as_tensor(some).cuda() for some in arrays]
+    with (
+        ec.Stream("processes", workers=1) as stream,
+        CodedGradient(model, CROSS, arrays, stream=stream, batch_size=50, device="cuda", autocast=kind) as coded,
+    ):
+        for step in range(3):
+            numbers = coded.batch(step)
+            with torch.autocast("cuda", kind):
+                value = CROSS(other(inputs[numbers]), targets[numbers])
+            other.zero_grad()
+            value.backward()
+            model.zero_grad()
+            assert float(coded.backward()) == pytest.approx(float(value.detach()), rel=precise)
+            near(model, other, precise)

@@ -23,6 +23,9 @@ from echelon.torch.hf_trainer import EchelonGradients
 from tests.torch.tiny_gpt2 import gpt2, plain_losses, texts, together
 
 STEPS = 6
+CHECKPOINTING = "activation_checkpointing"  # as newer releases call it
+if not hasattr(TrainingArguments, CHECKPOINTING):
+    CHECKPOINTING = "gradient_checkpointing"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -102,7 +105,7 @@ class Weighted(Trainer):
         {"label_smoothing_factor": 0.1, "optim": "sgd", "learning_rate": 0.3},
         {"options": {"compute_loss_func": plainly_summed}},
         {"kind": Weighted, "weight_decay": 0.1},
-        {"activation_checkpointing": True},
+        {CHECKPOINTING: True},
     ],
     ids=["as it is", "accumulated and clipped", "smoothed", "own function", "own class", "checkpointed"],
 )

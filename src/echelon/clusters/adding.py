@@ -15,7 +15,7 @@ from echelon.clusters.parallel import by_slices, extreme
 from echelon.codes import combine
 
 _LARGE = 1 << 20  # bytes of a total whose memory is kept
-_BLOCK = 1 << 18  # numbers of a total at a time: they stay in the cache while every message is read once
+_BLOCK = 1 << 19  # numbers of a total at a time: they stay in the cache while every message is read once
 _KEPT = 4  # arrays of one size that are kept
 
 
@@ -46,8 +46,7 @@ def add_up(weights: NumberArray, messages: Sequence[Message], rooms: "Rooms") ->
         if told:
             sizes[i] = [message.sizes[i] for message in messages]
         if not all(isinstance(segment, np.ndarray) for segment in segments):  # on a device, where they are added
-            added, largest, found = cuda.add_up(weights, segments, told)
-            sizes[i] = sizes[i] if found is None else found
+            added, largest, sizes[i] = cuda.add_up(weights, segments, sizes[i] if told else None)
             sums.append(added)
             most.append(largest)
             continue

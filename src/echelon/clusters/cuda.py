@@ -100,13 +100,6 @@ class Block:
 
         return torch.as_tensor(_Interface(self), device=f"cuda:{self.device}")
 
-    def numbers(self, dtype: str, count: int) -> "Tensor":
-        """Return its first numbers."""
-        import torch
-
-        nbytes = count * np.dtype(dtype).itemsize
-        return self.tensor()[:nbytes].view(getattr(torch, np.dtype(dtype).name))
-
     def __del__(self) -> None:
         if getattr(self, "_at", None):
             give_back = "cuMemFree_v2" if self._own else "cuIpcCloseMemHandle"
@@ -125,6 +118,13 @@ class _Interface:
         self.__cuda_array_interface__ = {
             "shape": (block.nbytes,), "typestr": "|u1", "data": (block._at.value, False), "version": 3,
         }  # fmt: skip
+
+
+def numbers(memory: "Tensor", dtype: str, count: int) -> "Tensor":
+    """Return the first numbers in a memory of bytes."""
+    import torch
+
+    return memory[: count * np.dtype(dtype).itemsize].view(getattr(torch, dtype))
 
 
 class Lending:
@@ -177,19 +177,22 @@ def device_of(device: Any) -> int:
 
 
 def add_up(
-    weights: NumberArray, messages: "Sequence[Tensor | NumberArray]", told: bool
-) -> "tuple[Tensor, float, FloatArray | None]":
+    weights: NumberArray, messages: "Sequence[Tensor | NumberArray]", told: FloatArray | None
+) -> tuple["Tensor", float, FloatArray]:
     """Return the weighted sum of messages, by kernels on the device where the first of them lies that is on one, its
-    largest number, and those of the messages unless they are `told`.
+    largest number, and those of the messages, as they are `told` or else found here. The messages are read by then.
     """
     import torch
 
     device = next(message.device for message in messages if isinstance(message, torch.Tensor))
     there = [torch.as_tensor(message).to(device) for message in messages]
-    used = [(message, weight) for message, weight in zip(there, weights.tolist(), strict=True) if weight != 0]
-    out = used[0][0] * used[0][1] if used else torch.zeros_like(there[0])
-    for message, weight in used[1:]:
-        out.add_(message, alpha=weight)
-    wanted = [out] if told else [out, *there]
+    values, used = weights.tolist(), np.flatnonzero(weights).tolist()
+    out = there[used[0]] * values[used[0]] if used else torch.zeros_like(there[0])
+    for i in used[1:]:
+        out.add_(there[i], alpha=values[i])
+    if told is not None and len(used) == 1:
+        out[:1].tolist()  # waits for the device
+        return out, abs(values[used[0]]) * float(told[used[0]]), told
+    wanted = [out, *there] if told is None else [out]
     found = torch.stack([torch.linalg.vector_norm(some, float("inf")) for some in wanted]).tolist()
-    return out, found[0], None if told else np.array(found[1:])
+    return out, found[0], np.array(found[1:]) if told is None else told

@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from typing import Any
 
 from echelon.clusters.blocks import PAGE, Blocks
 from echelon.clusters.cuda import PAYLOAD, Block
@@ -154,13 +155,14 @@ class Arena:
     """Blocks for the results of one worker. The worker takes them, the master gives them back by clearing a byte.
 
     lent: on the master, offsets of results that were reported and not given back so far.
-    opened: on the master, memory of devices that the worker has lent, by the offset of its ticket.
+    opened: on the master, memory of devices that the worker has lent, with what it is opened by, by the offset of its
+        ticket.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.memory = memory = attach(descriptor, RESERVED)
         self.lent: set[int] = set()
-        self.opened: dict[int, Block] = {}
+        self.opened: dict[int, tuple[bytes, Any]] = {}
         # of the memory alone: without a cycle, it goes with its last user, and not some time later
         self._blocks = Blocks(
             RESERVED, is_free=lambda at: not memory[at], set_free=lambda at: memory.__setitem__(at, 0)
@@ -189,14 +191,14 @@ class Arena:
             raise ValueError(f"no result can lie at offset {offset}")
         self.lent.add(offset)
 
-    def device_block(self, offset: int) -> Block:
-        """Return the memory of a device that a ticket stands for, opened once."""
+    def device_memory(self, offset: int) -> Any:
+        """Return the memory of a device that a ticket stands for, as a tensor of bytes; it is opened once."""
         payload = self.memory[offset : offset + PAYLOAD]
         known = self.opened.get(offset)
-        if known is None or known.payload != payload:
+        if known is None or known[0] != payload:
             self.opened.pop(offset, None)
-            known = self.opened[offset] = Block.opened(payload)
-        return known
+            known = self.opened[offset] = payload, Block.opened(payload).tensor()
+        return known[1]
 
     def give_back(self, offset: int) -> None:
         """Let a block be used again."""

@@ -1,6 +1,8 @@
 """What the kernel says of a process of this machine, without asking the process."""
 
 _EXITING = 0x4  # PF_EXITING, of the flags of its main thread
+_FLAGS = 6  # their place behind its name
+_LONGEST = 1024  # bytes that are read
 
 
 def state(pid: int) -> str:
@@ -10,11 +12,7 @@ def state(pid: int) -> str:
     >>> state(os.getpid())
     'R'
     """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read(512).rpartition(b")")[2].split()[0].decode()  # its name may have brackets and blanks
-    except (OSError, IndexError):
-        return "X"
+    return _fields(pid)[0].decode()
 
 
 def stopped(pid: int) -> bool:
@@ -24,9 +22,14 @@ def stopped(pid: int) -> bool:
 
 def ending(pid: int) -> bool:
     """Return whether a process has ended or begun to: from then on its devices' memory may be given back."""
+    fields = _fields(pid)
+    return fields[0] in b"ZX" or bool(int(fields[_FLAGS]) & _EXITING)
+
+
+def _fields(pid: int) -> list[bytes]:
+    """Return what stands behind the name of a process; the state of none where there is none."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            state, *fields = stat.read().rpartition(")")[2].split()
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
+            return stat.read(_LONGEST).rpartition(b")")[2].split() or [b"X"]  # its name may have brackets and blanks
     except OSError:
-        return True
-    return state in "ZX" or bool(int(fields[5]) & _EXITING)
+        return [b"X"]

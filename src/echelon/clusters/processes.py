@@ -21,7 +21,7 @@ import numpy as np
 from echelon import checks, trees
 from echelon.arrays import NumberArray
 from echelon.cause import caught
-from echelon.clusters import frames, memory, parallel, seat, shipping
+from echelon.clusters import cuda, frames, memory, parallel, seat, shipping
 from echelon.clusters.adding import Adding
 from echelon.clusters.base import Doing, Message, RealTime, Report, Total, Trouble, Vanished
 from echelon.clusters.crew import Crew
@@ -47,7 +47,7 @@ def _on_its_device(message: Message) -> bool:
 def _on_device(form: bytes, arena: memory.Arena, ticket: int) -> list[Any]:
     """Return the segment of a message that lies in the memory of a device."""
     (segment,) = trees.layout(form).segments
-    return [arena.device_block(ticket).numbers(segment.dtype.name, segment.count)]
+    return [cuda.numbers(arena.device_memory(ticket), segment.dtype.name, segment.count)]
 
 
 class ProcessCluster(RealTime, Adding):

@@ -132,7 +132,8 @@ class ProcessWorker(LaneWorker):
             block = self._lending.take(self._block, nbytes, cuda.device_of(device))
             self._arena.memory[self._block : self._block + cuda.PAYLOAD] = block.payload
             self._block |= frames.DEVICE
-            return [block.numbers(layout.segments[0].dtype.name, layout.segments[0].count)]
+            (segment,) = layout.segments
+            return [cuda.numbers(block.tensor(), segment.dtype.name, segment.count)]
         self._block = self._arena.take(nbytes)
         return trees.views(form, self._arena.memory, self._block)
 

@@ -1,6 +1,7 @@
 """Gradients of the loss on chunks of a mini-batch: what travels to the workers and runs there. See `rows`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -89,7 +90,8 @@ class ChunkGradients:
         """Add all chunks to a row, at once or one by one; return False where it has to be done in another way."""
         apart = state.trains == self._apart or model.mixes or model.tracks > 0 or self._losses.own
         whole = self._source.whole(state.at) if self._how.mean else 1
-        for chunks in [[chunk] for chunk in weights] if apart else [list(weights)]:
+        groups = [[chunk] for chunk in weights] if apart else [list(weights)]
+        for chunks in groups:
             batch = self._source.load(state.at, chunks, device)
             if batch is None:
                 return self._one_by_one(state)
@@ -103,6 +105,11 @@ class ChunkGradients:
                 return False
             for part in parts:
                 row.count(part.size, part.coefficient)
+        if device.type != "cpu":  # it is busy, and this thread waits for it
+            following = state.at._replace(step=state.at.step + 1)
+            with suppress(torch.cuda.OutOfMemoryError):
+                for chunks in groups:
+                    self._source.expect(following, chunks, device)
         return True
 
     def _one_by_one(self, state: State) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from echelon.arrays import NumberArray
 from echelon.errors import ArgumentError
@@ -27,8 +27,14 @@ def fill(walk: Walk, found: NumberArray | Tensor, *, divided: bool) -> Tensor:
     """
     gradient = collected(walk, found, divided=divided)
     for weight, piece in zip(walk.trained, gradient.pieces, strict=True):
-        if piece is not None:
-            _add(weight, piece)
+        if piece is None:
+            continue
+        if piece.dtype != weight.dtype or piece.device != weight.device:
+            piece = piece.to(weight.device, weight.dtype)
+        if weight.grad is None:
+            weight.grad = piece
+        else:
+            weight.grad += piece
     return gradient.loss
 
 
@@ -42,24 +48,16 @@ def collected(walk: Walk, found: NumberArray | Tensor, *, divided: bool) -> Grad
         if sums.samples < 0.5:
             raise ArgumentError("data: no chunk of this step has samples; at least one must have some")
         samples = round(sums.samples)  # decoded like all else, with rounding
-        flat[: sum(weight.numel() for weight in weights)] /= samples
+        flat /= samples
         loss /= samples
     if sums.filled > 0.5:
         _collect(walk.tracked, sums.statistics, round(sums.filled))
     # where chunks differ in what they use, counts of chunks are not exact; an existing gradient counts
     pieces = [
-        share.view(weight.shape) if parts > 0.5 or share.any() else None
+        (share if weight.ndim == 1 else share.view_as(weight)) if parts > 0.5 or share.any() else None
         for weight, share, parts in zip(weights, shares, sums.used, strict=True)
     ]
     return Gradient(loss, flat, pieces)
-
-
-def _add(weight: nn.Parameter, piece: Tensor) -> None:
-    piece = piece.to(weight.device, weight.dtype)
-    if weight.grad is None:
-        weight.grad = piece
-    else:
-        weight.grad += piece
 
 
 def _collect(buffers: Sequence[Tensor], changes: Sequence[Tensor], chunks: int) -> None:

@@ -10,6 +10,8 @@ from echelon.torch import structures
 from echelon.torch.minibatches import Minibatches
 from echelon.torch.sources import At, Batch, Source
 
+_Asked = tuple[At, tuple[int, ...], torch.device]
+
 
 class Held(Source):
     """Samples of arrays, or of a structure of arrays. Workers that compute on a GPU copy them there once."""
@@ -20,9 +22,10 @@ class Held(Source):
     def __init__(self, data: Any, batches: Minibatches) -> None:
         self._data, self.batches = data, batches
         self._there: dict[torch.device, Any] = {}
+        self._expected: dict[_Asked, Batch] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_there": {}}
+        return self.__dict__ | {"_there": {}, "_expected": {}}
 
     def whole(self, at: At) -> int | None:
         """Return how many samples a step has."""
@@ -34,10 +37,22 @@ class Held(Source):
 
     def load(self, at: At, chunks: Sequence[int], device: torch.device) -> Batch | None:
         """Return the same from the memory of a device."""
+        found = self._expected.pop((at, tuple(chunks), device), None)
+        return self._looked_up(at, chunks, device) if found is None else found
+
+    def expect(self, at: At, chunks: Sequence[int], device: torch.device) -> None:
+        """Look some chunks up in the memory of a device, and keep them until the step after theirs."""
+        for asked in list(self._expected):
+            if asked[0].step < at.step:
+                self._expected.pop(asked, None)
+        self._expected[at, tuple(chunks), device] = self._looked_up(at, chunks, device)
+
+    def _looked_up(self, at: At, chunks: Sequence[int], device: torch.device) -> Batch:
         numbers = [self.batches.chunk(at.step, chunk, at.cuts) for chunk in chunks]
         every, sizes = np.concatenate(numbers), tuple(map(len, numbers))
         if device.type == "cpu":
             return Batch(structures.tensors(structures.taken(self._data, every)), sizes)
         if device not in self._there:
             self._there[device] = structures.moved(structures.tensors(self._data), device)
-        return Batch(structures.taken(self._there[device], torch.from_numpy(every).to(device)), sizes)
+        there = torch.from_numpy(every).to(device, non_blocking=True)  # the host goes on while the device is busy
+        return Batch(structures.taken(self._there[device], there), sizes)

@@ -9,7 +9,7 @@ model alone, on the meta device: it travels to the workers once, the state with 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from echelon.torch.sources import At
 
 _PLAIN = (bool, int, float, str, type(None))
 _DICTS = 4
+_look = attrgetter("dtype", "shape", "device", "requires_grad")  # of a tensor
 _WRITES = (
     "model: its forward pass writes into {}, which is not allowed; what a worker writes is lost, and other workers "
     "would not agree (eval() helps where only training does so)"
@@ -122,10 +123,6 @@ def changed(walk: Walk, first: Sequence[Mapping[str, Any]]) -> tuple[Setting, ..
         for name, value in now.items()
         if name not in before or type(before[name]) is not type(value) or before[name] != value
     )
-
-
-def _look(tensor: Tensor) -> tuple[Any, ...]:
-    return tensor.dtype, tensor.shape, tensor.device, tensor.requires_grad
 
 
 def hull(model: nn.Module) -> nn.Module:

@@ -131,7 +131,7 @@ class Row:
         told = [self._samples, self._filled, *self._used.values()]
         behind = self._count + _HEAD + len(self._weights)
         self._flat[self._count] = self._loss
-        self._flat[self._count + 1 : behind] = torch.tensor(told, dtype=self._dtype)
+        self._flat[self._count + 1 : behind].copy_(torch.tensor(told, dtype=self._dtype), non_blocking=True)
         if self._changes:
             torch.cat(self._changes, out=self._flat[behind:])
         else:

@@ -34,12 +34,16 @@ def seeded(seed: int, step: int, chunk: int) -> Iterator[None]:
     step = checks.whole("step", step, least=0, most=10**8 - 1)
     place = step * MOST_CHUNKS + checks.whole("chunk", chunk, least=0, most=MOST_CHUNKS - 1)
     drawn = int(place_generator(seed, place).integers(2**63))
-    devices = range(torch.cuda.device_count()) if _cuda() else range(0)
-    with taking_turns(), torch.random.fork_rng(devices):
-        torch.default_generator.manual_seed(drawn)
-        if devices:
-            torch.cuda.manual_seed_all(drawn)
-        yield
+    with taking_turns():
+        generators = _generators()
+        before = [generator.get_state() for generator in generators]
+        try:
+            for generator in generators:
+                generator.manual_seed(drawn)
+            yield
+        finally:
+            for generator, state in zip(generators, before, strict=True):
+                generator.set_state(state)
 
 
 def taking_turns() -> RLock:
@@ -86,11 +90,10 @@ class TooLate(Exception):
 
 def generator_states() -> list[bytes]:
     """Return the state of torch's generators: a change shows that something drew from them."""
-    states = [torch.get_rng_state()]
-    if _cuda():
-        states += torch.cuda.get_rng_state_all()
-    return [state.numpy().tobytes() for state in states]
+    return [generator.get_state().numpy().tobytes() for generator in _generators()]
 
 
-def _cuda() -> bool:
-    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+def _generators() -> list[torch.Generator]:
+    """Return the generators of the host and of all devices in use; those of others are not looked at."""
+    there = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return [torch.default_generator, *(torch.cuda.default_generators if there else ())]

@@ -61,6 +61,9 @@ class Source(abc.ABC):
         found = self.read(at, chunks)
         return None if found is None else Batch(structures.moved(found.samples, device), found.sizes)
 
+    def expect(self, at: At, chunks: Sequence[int], device: torch.device) -> None:  # noqa: B027 - most read in time
+        """Have some chunks ready on a device that is busy; they will probably be asked for in the next step."""
+
 
 class Given(Source):
     """Batches that the loop of the master hands in, step by step; they travel with the weights."""
