@@ -25,7 +25,7 @@ WIDTH, SAMPLES, BATCH = 300, 512, 64
 TOLERANCE = 1e-5
 REDUNDANCY = 1.5
 GPU = "MB of the GPU"
-MORE = {GPU: 2}  # the driver takes a page for itself after some steps; one lost message would be two
+MORE = {GPU: 2}  # the driver takes a page for itself after some steps; a lost message would be two pages, 4 MB
 
 
 class Killer(Observer):

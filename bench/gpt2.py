@@ -40,7 +40,10 @@ def options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--redundancy", type=float, default=1.0)
     parser.add_argument("--rate", type=float, default=1e-3)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.batch % 2:
+        parser.error(f"--batch {given.batch} is not allowed; must be even, to be passed in halves")
+    return given
 
 
 def model(given: argparse.Namespace) -> Any:

@@ -140,3 +140,23 @@ def test_a_slot_beyond_the_board_goes_on_to_the_end_of_its_round(board):
         board.stop(5, slot)
         assert not board.stopped(5, slot)
     assert not board.stopped(5, AHEAD)
+
+
+def test_memory_of_a_device_is_opened_once_until_its_worker_lends_other_memory(arena, monkeypatch):
+    opened = []
+
+    class Block:
+        def __init__(self, payload):
+            opened.append(payload)
+
+        def tensor(self):
+            return f"memory {len(opened)}"
+
+    monkeypatch.setattr(memory, "Block", type("Blocks", (), {"opened": staticmethod(Block)}))
+    ticket = arena.take(memory.PAYLOAD)
+    first, other = b"1" * memory.PAYLOAD, b"2" * memory.PAYLOAD
+    arena.memory[ticket : ticket + memory.PAYLOAD] = first
+    assert arena.device_memory(ticket) == arena.device_memory(ticket) == "memory 1"
+    arena.memory[ticket : ticket + memory.PAYLOAD] = other
+    assert arena.device_memory(ticket) == arena.device_memory(ticket) == "memory 2"
+    assert opened == [first, other]

@@ -36,6 +36,7 @@ CHANGES = {
     "a setting is new": lambda model: setattr(model[2][0], "more", 0.2),
     "a setting is gone": lambda model: delattr(model[2][0], "inplace"),
     "a module has all of another": other_dict,
+    "a module is of another kind": lambda model: setattr(model[2][0], "__class__", nn.AlphaDropout),
 }
 
 

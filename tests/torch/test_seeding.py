@@ -28,6 +28,13 @@ def noted():
     return computed, loss
 
 
+def test_after_an_error_generators_are_as_they_were_before():
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="invalid"), seeded(1, step=5, chunk=0):
+        torch.rand(3).view(2)
+    assert (torch.get_rng_state() == before).all()
+
+
 def test_late_threads_leave_the_generators_alone():
     """What nobody waits for any more is not computed between steps, where the training's own code draws."""
     computed, loss = noted()

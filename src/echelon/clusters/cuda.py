@@ -190,7 +190,7 @@ def add_up(
     out = there[used[0]] * values[used[0]] if used else torch.zeros_like(there[0])
     for i in used[1:]:
         out.add_(there[i], alpha=values[i])
-    if told is not None and len(used) == 1:
+    if told is not None and len(used) == 1 and abs(values[used[0]]) <= 1:  # what is finite stays so
         out[:1].tolist()  # waits for the device
         return out, abs(values[used[0]]) * float(told[used[0]]), told
     wanted = [out, *there] if told is None else [out]

@@ -1,7 +1,6 @@
 """Gradients of the loss on chunks of a mini-batch: what travels to the workers and runs there. See `rows`."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -101,15 +100,15 @@ class ChunkGradients:
                 if parts and not self._passed(model, state, parts, batch.samples, row, device):
                     return self._one_by_one(state)
             except torch.cuda.OutOfMemoryError as error:
-                self._back_off(error, model, sum(sizes.values()), state)
+                if not self._source.forget():
+                    self._back_off(error, model, sum(sizes.values()), state)
+                torch.cuda.empty_cache()
                 return False
             for part in parts:
                 row.count(part.size, part.coefficient)
-        if device.type != "cpu":  # it is busy, and this thread waits for it
-            following = state.at._replace(step=state.at.step + 1)
-            with suppress(torch.cuda.OutOfMemoryError):
-                for chunks in groups:
-                    self._source.expect(following, chunks, device)
+        following = state.at._replace(step=state.at.step + 1)
+        for chunks in groups:
+            self._source.expect(following, chunks, device)
         return True
 
     def _one_by_one(self, state: State) -> bool:
@@ -188,7 +187,6 @@ class ChunkGradients:
                 "must be more chunks, or smaller batches"
             ) from error
         self._limit = tried // 2
-        torch.cuda.empty_cache()
 
 
 def _normalised(model: Loaded, inputs: Any, parts: "Sequence[_Part]") -> Any:

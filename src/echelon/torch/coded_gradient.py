@@ -67,7 +67,8 @@ class CodedGradient(Closing):
         weight: where whole chunks are missing, it is that of the mean loss over the samples that came. `residual` says
         how far the last one was from exact.
     messages: "float32" sends gradients as they are (those of a float64 model in float64); "bfloat16" sends half the
-        bytes of float32: gradient and loss are then off by about 2^-8, times what decoding amplifies.
+        bytes of float32: gradient and loss are then off by about 2^-8, times what decoding amplifies. That is for
+        slow networks: rounded gradients leave the memory of a GPU, in which those of float32 may stay.
     device: where workers compute: "cpu", "cuda", "cuda:1" and so on, or "cuda:auto", which deals the devices of their
         machine out to them. Where the model is on a GPU of the workers' machine, weights and gradients stay in its
         memory, and workers share one copy of the weights, which a forward pass must not change; elsewhere, or where

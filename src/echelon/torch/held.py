@@ -1,6 +1,7 @@
 """Data that is there as a whole: arrays, which reach workers once."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class Held(Source):
         self._data, self.batches = data, batches
         self._there: dict[torch.device, Any] = {}
         self._expected: dict[_Asked, Batch] = {}
+        self._looks_ahead = True
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_there": {}, "_expected": {}}
@@ -42,10 +44,19 @@ class Held(Source):
 
     def expect(self, at: At, chunks: Sequence[int], device: torch.device) -> None:
         """Look some chunks up in the memory of a device, and keep them until the step after theirs."""
+        if not self._looks_ahead or not _works_alone(device):
+            return
         for asked in list(self._expected):
-            if asked[0].step < at.step:
-                self._expected.pop(asked, None)
-        self._expected[at, tuple(chunks), device] = self._looked_up(at, chunks, device)
+            if asked[0].step not in (at.step - 1, at.step):
+                del self._expected[asked]
+        with suppress(torch.cuda.OutOfMemoryError):
+            self._expected[at, tuple(chunks), device] = self._looked_up(at, chunks, device)
+
+    def forget(self) -> bool:
+        """Give back the memory of what was looked up ahead, and look nothing up ahead any more."""
+        self._looks_ahead, kept = False, bool(self._expected)
+        self._expected.clear()
+        return kept
 
     def _looked_up(self, at: At, chunks: Sequence[int], device: torch.device) -> Batch:
         numbers = [self.batches.chunk(at.step, chunk, at.cuts) for chunk in chunks]
@@ -54,5 +65,10 @@ class Held(Source):
             return Batch(structures.tensors(structures.taken(self._data, every)), sizes)
         if device not in self._there:
             self._there[device] = structures.moved(structures.tensors(self._data), device)
-        there = torch.from_numpy(every).to(device, non_blocking=True)  # the host goes on while the device is busy
+        there = torch.from_numpy(every).to(device, non_blocking=True)
         return Batch(structures.taken(self._there[device], there), sizes)
+
+
+def _works_alone(device: torch.device) -> bool:
+    """Return whether the host is free while a device works."""
+    return device.type != "cpu"

@@ -94,7 +94,8 @@ class Walk:
         """Return whether another walk would find the same; numbers are not looked at."""
         alike = sum(map(len, self._parts)) == len(self._held) and all(map(is_, self._holds(), self._held))
         own = all(map(is_, map(vars, self._modules), self._parts[::_DICTS]))
-        return alike and own and list(map(_look, self.tensors)) == self._looks
+        kinds, looks = list(map(type, self._modules)), list(map(_look, self.tensors))
+        return alike and own and kinds == self.kinds and looks == self._looks
 
     def _holds(self) -> Iterator[Any]:
         return chain.from_iterable(map(dict.values, self._parts))

@@ -64,6 +64,10 @@ class Source(abc.ABC):
     def expect(self, at: At, chunks: Sequence[int], device: torch.device) -> None:  # noqa: B027 - most read in time
         """Have some chunks ready on a device that is busy; they will probably be asked for in the next step."""
 
+    def forget(self) -> bool:
+        """Give back memory of a device that `expect` took, for good; return whether there was any."""
+        return False
+
 
 class Given(Source):
     """Batches that the loop of the master hands in, step by step; they travel with the weights."""
