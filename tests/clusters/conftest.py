@@ -1,9 +1,13 @@
 """Clusters of every kind, and a local Ray: it takes seconds to start, so tests share it, and one cluster on it."""
 
+import time
+
+import numpy as np
 import pytest
 
 from echelon.clusters import CLUSTERS
 from tests.clusters import works
+from tests.clusters.desk import LIMIT_S
 from tests.clusters.kinds import KINDS
 from tests.clusters.lent import Lent
 
@@ -18,6 +22,26 @@ def local_ray():
     session = Session(None, 8)
     yield ray
     session.close()
+
+
+@pytest.fixture(scope="module")
+def lost(local_ray):
+    """Return a reference to what nobody can read any more: its owner is dead."""
+
+    class Owner:
+        def put(self):
+            return [local_ray.put([np.ones(300_000)])]
+
+    owner = local_ray.remote(Owner).options(num_cpus=0).remote()
+    (reference,) = local_ray.get(owner.put.remote())
+    local_ray.kill(owner)
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        try:
+            local_ray.get(reference, timeout=LIMIT_S)
+        except local_ray.exceptions.OwnerDiedError:
+            break
+    return reference
 
 
 @pytest.fixture(scope="module")
