@@ -1,5 +1,6 @@
 """Processes that read ahead: the same gradients, and none of them outlives its worker."""
 
+import gc
 import os
 import signal
 import time
@@ -136,6 +137,31 @@ def test_what_a_loader_raises_fails_the_step_with_its_traceback(cluster, request
         ):
             coded.backward()
     assert "in __getitem__" in caught.value.traceback
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_loaders_end_with_their_source_without_a_collection(raises):
+    """What a loader that died or raised leaves behind does not hold the source of the others."""
+    before = children({os.getpid()})
+    gc.collect()
+    gc.disable()
+    try:
+        ahead = made(Failing() if raises else Augmented(30), 30 if raises else 6, loaders=2)
+        if raises:
+            with pytest.raises(OSError, match="item 7 can't be read"):
+                ahead.read(At(0), [0, 1, 2])
+        else:
+            ahead.read(At(0), [0, 1, 2])
+            for pid in children({os.getpid()}) - before:
+                kill(pid)
+            for step in range(1, 5):
+                ahead.read(At(step), [0, 1, 2])
+        there = children({os.getpid()}) - before
+        assert there
+        del ahead
+        assert gone(there)
+    finally:
+        gc.enable()
 
 
 def made(data, batch_size, collate=None, loaders=1):

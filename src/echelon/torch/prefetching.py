@@ -49,15 +49,20 @@ class Prefetched(Source):
         for past in [key for key in self._ahead if key[0].step < at.step]:
             self._ahead.pop(past).cancel()
         following = at._replace(step=at.step + 1)
+        # no name here is left for what failed: its traceback would lead back to it, and hold the loaders
+        asked: list[Future[Batch | None]] = []
+        found: list[Batch | None] = []
         try:
-            asked = [self._asked(at, chunk) for chunk in chunks]
+            asked += [self._asked(at, chunk) for chunk in chunks]
             for chunk in chunks:
                 if (following, chunk) not in self._ahead:
                     self._ahead[following, chunk] = self._ask(following, chunk)
-            found = [one.result() for one in asked]
+            while asked:
+                found.append(asked.pop(0).result())
         except BrokenExecutor as error:
-            log.warning("a process that reads data has died, and its worker reads by itself for now: %s", error)
+            log.warning("a process that reads data has died, and its worker reads by itself for now: %s", str(error))
             self._loaders, self._ahead = {}, {}
+            asked.clear()  # they all failed with this error
             return self._source.read(at, chunks)
         return gathered([None if one is None or not any(one.sizes) else one.samples for one in found])
 
