@@ -167,6 +167,14 @@ def test_the_largest_numbers_of_tensors_are_told_or_found(weights, told):
     assert total.sizes.tolist() == [sizes]
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_tensor_that_overflows_by_its_weight_is_seen(told):
+    torch = pytest.importorskip("torch")
+    one = torch.tensor([3e38, 1.0])
+    only = message(0, np.ones(2))._replace(segments=[one], sizes=(float(one.max()),) if told else ())
+    assert Adding().combine(np.array([2.0]), [only]).largest == (float("inf"),)
+
+
 def test_a_sum_whose_worker_died_meanwhile_is_formed_from_others():
     class Vanishing(ThreadCluster):
         vanished = 0

@@ -31,18 +31,6 @@ CROSS, WIDE = nn.CrossEntropyLoss(), digits(np.float64)
 WIDE = tuple(map(torch.as_tensor, WIDE))
 
 
-@pytest.fixture(scope="module")
-def stream():
-    with ec.Stream("threads", workers=4, redundancy=1.4) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def processes():
-    with ec.Stream("processes", workers=3, redundancy=1.5) as one:
-        yield one
-
-
 def passed(model, loss, batches):
     """The loss and the gradients of a mean over all samples of some batches, one after another."""
     model.zero_grad()

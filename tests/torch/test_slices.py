@@ -14,18 +14,6 @@ from tests.torch.networks import chunk_by_chunk, digits, near, parts_of
 CROSS, WIDE = nn.CrossEntropyLoss(), digits(np.float64)
 
 
-@pytest.fixture(scope="module")
-def stream():
-    with ec.Stream("threads", workers=4, redundancy=1.4) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def plain_stream():
-    with ec.Stream("threads", workers=3, redundancy=1.0) as one:
-        yield one
-
-
 class Small(nn.Linear):
     """A layer for which the device has memory for so many samples at once."""
 
