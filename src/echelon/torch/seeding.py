@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Lock, RLock
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from echelon import checks
 from echelon.jobs.chunks import MOST_CHUNKS
 from echelon.seeds import place_generator
+from echelon.torch.numerics import Numerics, computing_by, numerics
 
 log = logging.getLogger("echelon.torch")
 
@@ -55,17 +56,19 @@ class Asking:
     """A question to the workers, as long as somebody waits for its answer.
 
     Threads share torch's generators with the code that asks: once `end` has returned, none of them draws for this
-    question, and what that code draws is its own. What reaches another process is never over.
+    question, and what that code draws is its own. What reaches another process is never over, and computes there by
+    the settings of torch that this one had when it asked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Numerics | None = None) -> None:
         self._over, self._computing = False, Lock()
+        self._numerics, self._elsewhere = elsewhere or numerics(), elsewhere is not None
 
     def __deepcopy__(self, memo: object) -> "Asking":
         return self
 
     def __reduce__(self) -> Any:
-        return Asking, ()
+        return Asking, (self._numerics,)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -73,7 +76,8 @@ class Asking:
         with taking_turns(), self._computing:
             if self._over:
                 raise TooLate
-            yield
+            with computing_by(self._numerics) if self._elsewhere else nullcontext():
+                yield
 
     def end(self) -> None:
         """Let no thread begin to compute for this question, and wait for one that does."""
