@@ -78,8 +78,11 @@ class Defaults:
 
     def _how(self, trial: Trial, counts: IntArray, at: IntArray) -> tuple[bool, bool, int]:
         """Return whether workers are late, whether near, and how many tasks ahead they get the next."""
-        late = float(self._lag(counts, at).max()) * (2 * log(max(2, len(at)))) ** 0.5
-        self._late = self._pacing.known and len(at) > 1 and late > (CALM if self._late else LATE)
+        if not self._pacing.known or len(at) < 2:
+            self._late = False
+        else:
+            late = float(self._lag(counts, at).max()) * (2 * log(len(at))) ** 0.5
+            self._late = late > (CALM if self._late else LATE)
         if not self._late or not trial.helped():
             return False, True, 0
         travel = float(self._pacing.speeds().link[at][counts > 0].max()) / self._part(counts, at)

