@@ -74,6 +74,19 @@ def test_all_495_sets_of_eight_rows_decode():
     assert sum(decoder.weights(rows).amplification < 1e6 for rows in combinations(range(12), 8)) == 495
 
 
+@pytest.mark.parametrize(("rows", "load"), [(4, 2), (8, 3), (8, 4), (9, 4), (10, 4), (14, 4)])
+def test_cyclic_codes_of_few_rows_lose_no_more_than_two_digits_whatever_is_lost(rows, load):
+    from itertools import combinations
+
+    for seed in range(3):
+        matrix = cyclic(rows=rows, load=load, rng=np.random.default_rng(seed)).matrix
+        norms = np.linalg.norm(matrix, axis=1)
+        for here in map(list, combinations(range(rows), rows - load + 1)):
+            weights = np.linalg.lstsq(matrix[here].T, np.ones(rows))[0]
+            np.testing.assert_allclose(weights @ matrix[here], 1.0, atol=1e-10)
+            assert np.linalg.norm(weights * norms[here]) < 100
+
+
 def test_roots_of_unity_at_forty_rows_are_accurate_in_every_arc():
     """Worst float64 error under 1e-12 (measured near 1e-14), and the natural order far worse."""
     mask = arcs(40, 10, np.arange(40))

@@ -7,18 +7,20 @@ them span it, and so give the sum of all parts (stream, appendix; gradient codin
 
 from contextlib import suppress
 from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.random import Generator
 
 from echelon import checks
-from echelon.arrays import BoolArray, FloatArray
+from echelon.arrays import BoolArray, FloatArray, IntArray
 from echelon.codes.base import Code
-from echelon.codes.decoder import Decoder
-from echelon.errors import ArgumentError, NotDecodable
+from echelon.errors import ArgumentError
 
 _MISFIT = 1e-9  # of a vector that should be orthogonal to others, relative to its largest number
-_STARTS = 256  # runs of consecutive losses that are tried
+_LOSSES, _LEAST = 1024, 16  # patterns of losses that are tried, and how many at least
+_NUMBERS = 1 << 22  # of all systems that are solved for these, about
+_NEAR = (0.02, 0.05, 0.1, 0.2, 0.4)  # how far from waves draws are, one after another
 _TRIES = 20  # competing draws of small codes; large ones are slow, and get fewer
 
 
@@ -54,28 +56,44 @@ def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int 
 def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code:
     """Return rows with these supports out of a random subspace of this dimension that holds the all-one vector.
 
-    Of a few draws the one whose decoding amplifies noise least is kept.
+    Of a few draws, near waves, the one whose decoding amplifies noise least is kept.
     """
     parts = support.shape[1]
     best, least = None, float("inf")
-    for _ in range(_tries(len(support))):
+    losses, waves = _losses(len(support), len(support) - dimension, rng), _waves(parts - dimension, parts)
+    for turn in range(_tries(len(support))):
         matrix = np.zeros(support.shape)
         if dimension < parts:
             # what the subspace is orthogonal to: random, but orthogonal to the all-one vector
-            normals = rng.standard_normal((parts - dimension, parts))
+            normals = waves + _NEAR[turn % len(_NEAR)] * rng.standard_normal(waves.shape)
             normals -= normals.mean(axis=1, keepdims=True)
         for i, places in enumerate(support):
             where = np.flatnonzero(places)
             free = np.eye(len(where)) if dimension == parts else _null_space(normals[:, where])
             row = rng.standard_normal(len(free)) @ free
             matrix[i, where] = row / np.abs(row).max() * np.sign(row.sum() or 1.0)
-        code = Code(matrix=matrix, target=np.ones((1, parts)), threshold=dimension, counting=True)
-        noise = _worst(code)
+        noise = _noise(matrix, dimension, losses)
         if noise < least:
-            best, least = code, noise
+            best, least = matrix, noise
     if best is None:
         raise ArgumentError(f"support: no draw of {_TRIES} could be decoded; use fewer losses, or roots of unity")
-    return best
+    return Code(matrix=best, target=np.ones((1, parts)), threshold=dimension, counting=True)
+
+
+def _waves(count: int, parts: int) -> FloatArray:
+    """Return the quickest waves over so many parts, one per row.
+
+    The vectors orthogonal to them are a cyclic code whose roots are consecutive roots of unity, as in "Gradient coding
+    from cyclic MDS codes and expander graphs" (Raviv, Tamo, Tandon and Dimakis 2020), which is well conditioned for few
+    parts; or, where conjugate roots do not come in that number, one in which the all-one vector is the slowest wave of
+    half a turn. Codes are drawn near them, not from them: waves have relations by which fewer rows are enough at times,
+    which a code that counts its rows must not have.
+    """
+    at, slower = np.arange(parts) - (parts - 1) / 2, np.arange(count)[:, None] - (count - 1) / 2
+    phase = 2 * np.pi * slower * at / parts  # less than that of the wave of two parts
+    by = np.resize([1.0, -1.0], parts) * (1.0 if (count + parts) % 2 else np.cos(np.pi * at / parts))
+    waves: FloatArray = np.asarray(by * np.where(slower < 0, np.sin(phase), np.cos(phase)), dtype=np.float64)
+    return waves
 
 
 def _tries(rows: int) -> int:
@@ -94,16 +112,29 @@ def _null_space(normals: FloatArray) -> FloatArray:
     return basis
 
 
-def _worst(code: Code) -> float:
-    """Return the largest amplification over consecutive losses, the usual worst case; small codes try all losses."""
-    lost = code.rows - code.threshold
-    if code.rows <= 8:
-        patterns = [list(some) for some in combinations(range(code.rows), code.threshold)]
-    else:
-        starts = np.unique(np.linspace(0, code.rows - 1, min(code.rows, _STARTS)).astype(int)).tolist()
-        patterns = [[(start + i) % code.rows for i in range(lost, code.rows)] for start in starts]
-    try:
-        decoder = Decoder(code, limit=1e12)
-        return max(decoder.weights(some).amplification for some in patterns)
-    except (ArgumentError, NotDecodable):
+def _losses(rows: int, lost: int, rng: Generator) -> IntArray:
+    """Return which rows may be lost: all patterns if they are few, else neighbours and some at random."""
+    if comb(rows, lost) <= _LOSSES:
+        return np.array(list(combinations(range(rows), lost)), dtype=np.int64).reshape(comb(rows, lost), lost)
+    half = max(_LEAST, min(_LOSSES, _NUMBERS // lost**2)) // 2
+    first = np.arange(min(half, rows)) * rows // min(half, rows)
+    apart = rng.permuted(np.tile(np.arange(rows), (half, 1)), axis=1)[:, :lost]
+    return np.vstack([(first[:, None] + np.arange(lost)) % rows, apart])
+
+
+def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> float:
+    """Return by how much decoding without some rows amplifies their rounding, at most; inf where it fails.
+
+    All weights that give the sum are one of them, and any shift by combinations of rows that cancel: as many as rows
+    that are lost, whose weights must be 0.
+    """
+    cancel = np.linalg.svd(matrix)[0][:, dimension:]
+    whole = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]))[0]
+    if not np.allclose(matrix.T @ whole, 1.0, rtol=0, atol=_MISFIT):
         return float("inf")
+    try:
+        shifts = np.linalg.solve(cancel[losses], -whole[losses][:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        return float("inf")
+    weights = whole + shifts @ cancel.T
+    return float(np.linalg.norm(weights * np.linalg.norm(matrix, axis=1), axis=1).max())
