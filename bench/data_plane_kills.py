@@ -23,7 +23,7 @@ from echelon.stream.observer import Observer
 
 WIDTH, SAMPLES, BATCH = 300, 512, 64
 TOLERANCE = 1e-5
-REDUNDANCY = 1.5
+REDUNDANCY, WARMED = 1.5, 40  # kills before anything is counted
 
 
 class Killer(Observer):
@@ -83,35 +83,40 @@ def _holders(sums: list[Sum]) -> set[int]:
 
 
 def run(kind: str, kills: int, workers: int = 4, device: str = "cpu", seed: int = 1) -> str:
+    """Train twice: what libraries, engines and drivers keep once workers have computed, and died, is theirs."""
+    import torch
+
+    torch.set_num_threads(1)
+    train(kind, WARMED, workers, device, seed)
+    before, began = left(device), time.monotonic()
+    steps, killed, off = train(kind, kills, workers, device, seed)
+    after = left(device)
+    row = [
+        kind, str(workers), device, str(steps), *map(str, killed.values()), f"{off:.0e}",
+        ", ".join(f"{name} {after[name] - before[name]:+d}" for name in before), f"{time.monotonic() - began:.0f} s",
+    ]  # fmt: skip
+    assert off < TOLERANCE, row
+    assert all(after[name] <= before[name] for name in before), row
+    columns = ["cluster", "workers", "device", "steps", *(f"killed: {how}" for how in killed), "losses differ by"]
+    return markdown_table([*columns, "left", ""], [row])
+
+
+def train(kind: str, kills: int, workers: int, device: str, seed: int) -> tuple[int, dict[str, int], float]:
+    """Train until so many workers were killed; return the steps, the kills, and how far off the losses were."""
     import torch
     from torch import nn
 
     from echelon.torch import CodedGradient
 
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH)).double().to(device)
     plain, loss = deepcopy(model), nn.MSELoss()
     inputs, targets = torch.randn(SAMPLES, WIDTH).double(), torch.randn(SAMPLES, WIDTH).double()
     here = inputs.to(device), targets.to(device)
     optimizers = [torch.optim.SGD(one.parameters(), lr=0.1, momentum=0.9) for one in (model, plain)]
-    # what libraries, engines and optimisers keep after their first use is not counted
-    for one, optimizer in zip((model, plain), optimizers, strict=True):
-        loss(one(here[0][:BATCH]), here[1][:BATCH]).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    with (
-        ec.Stream(CLUSTERS[kind](workers), redundancy=REDUNDANCY) as first,
-        CodedGradient(deepcopy(model), loss, (inputs, targets), stream=first, batch_size=BATCH, device=device) as coded,
-    ):
-        coded.backward()
-    del first, coded
-    gc.collect()
-    before, off, steps = left(device), 0.0, 0
     cluster: Any = CLUSTERS[kind](workers)
-    killer = Killer(cluster, seed)
+    killer, off, steps = Killer(cluster, seed), 0.0, 0
     disturb(cluster, killer)
-    began = time.monotonic()
     with (
         ec.Stream(cluster, redundancy=REDUNDANCY, observers=[killer]) as stream,
         CodedGradient(model, loss, (inputs, targets), stream=stream, batch_size=BATCH, device=device) as coded,
@@ -128,32 +133,12 @@ def run(kind: str, kills: int, workers: int = 4, device: str = "cpu", seed: int 
             off, steps = max(off, abs(found / float(wanted.detach()) - 1)), steps + 1
             if steps % 100 == 0:
                 print(f"{steps} steps, {killer.kills}, off by {off:.0e}", file=sys.stderr, flush=True)
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    del coded, stream, cluster, killer.cluster, numbers, wanted
-    gc.collect()
-    after = left(device)
-    row = [
-        kind, str(workers), device, str(steps), *map(str, killer.kills.values()), f"{off:.0e}",
-        ", ".join(f"{name} {after[name] - before[name]:+d}" for name in before), f"{time.monotonic() - began:.0f} s",
-    ]  # fmt: skip
-    assert off < TOLERANCE, row
-    assert all(after[name] <= before[name] for name in before), row
-    columns = [
-        "cluster",
-        "workers",
-        "device",
-        "steps",
-        *(f"killed: {how}" for how in killer.kills),
-        "losses differ by",
-        "left",
-        "",
-    ]
-    return markdown_table(columns, [row])
+    return steps, killer.kills, off
 
 
 def left(device: str) -> dict[str, int]:
     """Return what a process has of what must not grow: descriptors, shared memory, memory of a GPU in MB."""
+    gc.collect()
     shared = [path for path in Path("/dev/shm").iterdir() if "torch" in path.name or "echelon" in path.name]
     memfds = sum("memfd" in (path.readlink().name if path.is_symlink() else "") for path in _descriptors())
     found = {"descriptors": len(_descriptors()) - _sockets(), "memories": memfds, "in /dev/shm": len(shared)}

@@ -1,9 +1,12 @@
 """GPT-2 of transformers, trained plainly and through a cluster: losses side by side, and what a step costs.
 
-    python -m bench.gpt2 --device cuda --autocast bfloat16
+    python -m bench.gpt2 --device cuda --autocast bfloat16 --repeats 10
+    python -m bench.gpt2 --device cuda --autocast bfloat16 --deterministic --workers 1
 
-Weights and texts are random, nothing is downloaded. Dropout is 0, so that runs can be compared. It needs transformers,
-and accelerate for the part with its Trainer.
+Weights and texts are random, nothing is downloaded. Dropout is 0, so that runs can be compared. On a GPU two plain
+trainings differ, since its kernels add in any order: each kind is trained several times, and a permutation test says
+whether the two kinds can be told apart. With `--deterministic` and one worker they should not differ by a single bit.
+It needs transformers, and accelerate for the part with its Trainer.
 """
 
 import argparse
@@ -25,6 +28,7 @@ from echelon.torch import CodedGradient
 WARMED = 5  # steps that are not timed
 SHOWN = 6  # losses of a run that are printed
 TYPES = {"none": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PERMUTATIONS, SEED = 9999, 1
 Run = tuple[np.ndarray, float]  # losses, and seconds per step
 LossOf = Callable[[dict[str, Tensor], Any], Tensor]
 
@@ -40,10 +44,9 @@ def options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--redundancy", type=float, default=1.0)
     parser.add_argument("--rate", type=float, default=1e-3)
-    given = parser.parse_args()
-    if given.batch % 2:
-        parser.error(f"--batch {given.batch} is not allowed; must be even, to be passed in halves")
-    return given
+    parser.add_argument("--repeats", type=int, default=2, help="trainings of each kind")
+    parser.add_argument("--deterministic", action="store_true", help="kernels of torch that give the same each time")
+    return parser.parse_args()
 
 
 def model(given: argparse.Namespace) -> Any:
@@ -92,15 +95,14 @@ def trained(
     return np.array(losses), float(np.median(times[WARMED:]))
 
 
-def plain(given: argparse.Namespace, some: Tensor, pieces: int = 1) -> Run:
-    """Train without a cluster. pieces: how many passes a batch is cut into, which are the same but for rounding."""
+def plain(given: argparse.Namespace, some: Tensor) -> Run:
+    """Train without a cluster."""
     made, kind = model(given), TYPES[given.autocast]
 
     def loss_of(batch: dict[str, Tensor], scaler: Any) -> Tensor:
         with torch.autocast(given.device, kind or torch.bfloat16, enabled=kind is not None):
-            parts = zip(*(tokens.chunk(pieces) for tokens in batch.values()), strict=True)
-            losses = [made(**dict(zip(batch, part, strict=True))).loss for part in parts]
-        return torch.stack(losses).mean()
+            found: Tensor = made(**batch).loss
+        return found
 
     return trained(given, some, made, loss_of)
 
@@ -113,7 +115,7 @@ def coded(given: argparse.Namespace, some: Tensor, stream: ec.Stream) -> Run:
         return trained(given, some, made, lambda batch, scaler: gradient.loss(batch, scaler=scaler))
 
 
-def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None, pieces: int = 1) -> Run:
+def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None) -> Run:
     """Train by transformers' Trainer, on a cluster if there is a stream."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -134,9 +136,9 @@ def by_trainer(given: argparse.Namespace, some: Tensor, stream: ec.Stream | None
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         told = TrainingArguments(
-            output_dir=folder, max_steps=given.steps, per_device_train_batch_size=given.batch // pieces,
-            gradient_accumulation_steps=pieces, learning_rate=given.rate,
-            lr_scheduler_type="constant", logging_steps=1, report_to="none", save_strategy="no", disable_tqdm=True,
+            output_dir=folder, max_steps=given.steps, per_device_train_batch_size=given.batch,
+            learning_rate=given.rate, lr_scheduler_type="constant", logging_steps=1, report_to="none",
+            save_strategy="no", disable_tqdm=True,
             use_cpu=given.device == "cpu", bf16=given.autocast == "bfloat16", fp16=given.autocast == "float16",
         )  # fmt: skip
         data = [{"input_ids": tokens, "labels": tokens} for tokens in some]
@@ -161,39 +163,79 @@ def _finish(given: argparse.Namespace) -> None:
 
 
 def report(given: argparse.Namespace) -> str:
-    some, runs = texts(given), {}
-    for name, pieces in (
-        ("a plain loop", 1),
-        ("the plain loop again", 1),
-        ("the plain loop, batches in two passes", 2),
-    ):
-        runs[name] = plain(given, some, pieces)
+    some = texts(given)
     with ec.Stream(given.cluster, workers=given.workers, redundancy=given.redundancy) as stream:
-        runs["the loop with `CodedGradient`"] = coded(given, some, stream)
+        pairs = [
+            ("a plain loop", lambda: plain(given, some), "with `CodedGradient`", lambda: coded(given, some, stream))
+        ]
         if find_spec("accelerate") is not None:
-            for name, pieces in (("Trainer", 1), ("Trainer again", 1), ("Trainer, batches in two passes", 2)):
-                runs[name] = by_trainer(given, some, None, pieces)
-            runs["Trainer with `EchelonGradients`"] = by_trainer(given, some, stream)
-    shown = np.linspace(0, given.steps - 1, SHOWN).astype(int)
-    rows = []
-    for name, (losses, seconds) in runs.items():
-        wanted, took = runs["Trainer" if name.startswith("Trainer") else "a plain loop"]
-        values = [f"{value:.4f}" for value in losses[shown]]
-        rows.append(
-            [name, *values, f"{abs(losses - wanted).max():.1e}", f"{1e3 * seconds:.1f}", f"{seconds / took:.2f}"]
-        )
+            pairs.append((
+                "Trainer", lambda: by_trainer(given, some, None),
+                "with `EchelonGradients`", lambda: by_trainer(given, some, stream),
+            ))  # fmt: skip
+        rows = []
+        for name, train, through, train_through in pairs:
+            runs = [(train(), train_through()) for _ in range(given.repeats)]  # in turns
+            rows += compared(name, through, [one for one, _ in runs], [other for _, other in runs])
+    shown = [f"loss {step + 1}" for step in _shown(given.steps)]
     weights = sum(weight.numel() for weight in model(given).parameters())
-    table = markdown_table(["", *(f"loss {step + 1}" for step in shown), "largest difference", "ms", "ratio"], rows)
     return (
-        f"GPT-2 of {weights} random weights, {given.batch} texts of {given.length} tokens per step, on {given.device}, "
-        f"autocast {given.autocast}; {given.workers} {given.cluster}, redundancy {given.redundancy}; torch "
-        f"{torch.__version__}. Differences and ratios are to the first run of each kind; times are medians of steps "
-        f"after the first {WARMED}."
-        + ("" if len(runs) > 4 else " The Trainer was not tried: accelerate is not installed.")
-        + f"\n\n{table}"
+        f"GPT-2 of {weights} random weights, {given.batch} texts of {given.length} tokens per step, rate "
+        f"{given.rate:g}, on {given.device}, autocast {given.autocast}{', deterministic' * given.deterministic}; "
+        f"{given.workers} {given.cluster}, redundancy {given.redundancy}; torch {torch.__version__}. {given.repeats} "
+        "trainings of each kind, in turns: losses are those of the first; differences are the largest in any step, of "
+        "any two plain trainings, and of any coded one from any plain one; p is the chance of being as far apart where "
+        f"both are the same ({PERMUTATIONS} permutations of the labels). Times are medians of steps after the first "
+        f"{WARMED}."
+        + ("" if len(rows) > 2 else " The Trainer was not tried: accelerate is not installed.")
+        + f"\n\n{markdown_table(['', *shown, 'differ by', 'p', 'ms', 'ratio'], rows)}"
     )
 
 
-if __name__ == "__main__":
+def compared(name: str, through: str, plain_runs: list[Run], coded_runs: list[Run]) -> list[list[str]]:
+    """Return a row on plain trainings, and one on those through a cluster beside them."""
+    losses = np.array([found for found, _ in (*plain_runs, *coded_runs)])
+    apart, count = abs(losses[:, None] - losses).max(axis=2), len(plain_runs)
+    took = [float(np.median([seconds for _, seconds in runs])) for runs in (plain_runs, coded_runs)]
+    shown = _shown(losses.shape[1])
+    found = (
+        (name, losses[0], apart[:count, :count].max(), "", took[0]),
+        (through, losses[count], apart[:count, count:].max(), f"{likely(apart, count):.2f}", took[1]),
+    )
+    return [
+        [kind, *(f"{value:.4f}" for value in some[shown]), f"{off:.1e}", p, f"{1e3 * s:.1f}", f"{s / took[0]:.2f}"]
+        for kind, some, off, p, s in found
+    ]
+
+
+def likely(apart: np.ndarray, count: int) -> float:
+    """Return how often runs of one kind would be as far from the first `count` as the others are, by chance.
+
+    The distance is that of the energy statistic: twice the mean between the kinds, less the means within each.
+    """
+
+    def energy(order: np.ndarray) -> float:
+        some = apart[np.ix_(order, order)]
+        return float(2 * some[:count, count:].mean() - some[:count, :count].mean() - some[count:, count:].mean())
+
+    rng, given = np.random.default_rng(SEED), np.arange(len(apart))
+    found, slack = energy(given), 1e-12
+    drawn = [energy(rng.permutation(given)) >= found - slack for _ in range(PERMUTATIONS)]
+    return (1 + sum(drawn)) / (1 + PERMUTATIONS)
+
+
+def _shown(steps: int) -> list[int]:
+    return np.linspace(0, steps - 1, SHOWN).astype(int).tolist()
+
+
+def main() -> None:
+    given = options()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    print(report(options()))
+    if given.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for workers, too, which take over the rest
+        torch.use_deterministic_algorithms(True)
+    print(report(given))
+
+
+if __name__ == "__main__":
+    main()
