@@ -81,10 +81,10 @@ class CodedGradient(Closing):
 
     `backward` adds to the gradients of the model's parameters what ``loss(model(inputs), targets).backward()`` would on
     the next mini-batch, up to rounding, and returns the loss. Parameters, buffers, switches (`train`, `eval`,
-    `requires_grad_`), settings of modules (attributes that are numbers, texts, truth values or None), and torch's own that
-    hold for a process (precision of products, deterministic kernels, the default type) are those of that time. A parameter that the loss does not depend on keeps its gradient, None as a rule. Hooks of parameters are
-    given the gradient of the whole batch. Several calls before a step of the optimiser add up, each with the next
-    mini-batch.
+    `requires_grad_`), settings of modules (attributes that are numbers, texts, truth values or None), and those of torch
+    that hold for a process (precision of products, deterministic kernels, the default type) are those of that time. A
+    parameter that the loss does not depend on keeps its gradient, None as a rule. Hooks of parameters are given the
+    gradient of the whole batch. Several calls before a step of the optimiser add up, each with the next mini-batch.
 
     Dropout draws its masks from `seed`, the step and the chunk (see `seeded`), so that workers agree. BatchNorm
     normalises each chunk by itself, as plain data parallelism does it by replica, and its running statistics change by
