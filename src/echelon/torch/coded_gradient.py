@@ -81,8 +81,8 @@ class CodedGradient(Closing):
 
     `backward` adds to the gradients of the model's parameters what ``loss(model(inputs), targets).backward()`` would on
     the next mini-batch, up to rounding, and returns the loss. Parameters, buffers, switches (`train`, `eval`,
-    `requires_grad_`), settings of modules (attributes that are numbers, texts, truth values or None), and those of torch
-    that hold for a process (precision of products, deterministic kernels, the default type) are those of that time. A
+    `requires_grad_`), settings of modules (attributes that are numbers, texts, truth values or None), and torch's own
+    for the process (precision of products, deterministic kernels, the default type) are those of that time. A
     parameter that the loss does not depend on keeps its gradient, None as a rule. Hooks of parameters are given the
     gradient of the whole batch. Several calls before a step of the optimiser add up, each with the next mini-batch.
 
