@@ -8,6 +8,7 @@ model alone, on the meta device: it travels to the workers once, the state with 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
@@ -214,9 +215,9 @@ class Loaded:
         for weight, trained in zip(weights, given.trained, strict=True):
             weight.requires_grad_(bool(trained))
         self.wanted = [weight for weight in weights if weight.requires_grad]
-        for weight in self.wanted:
-            weight.register_post_accumulate_grad_hook(self._found)  # type: ignore[no-untyped-call]
-        self._found_by: Callable[[nn.Parameter], None] | None = None
+        for number, weight in enumerate(self.wanted):
+            weight.register_post_accumulate_grad_hook(partial(self._found, number))  # type: ignore[no-untyped-call]
+        self._found_by: Callable[[int], None] | None = None
         self._changed: tuple[Setting, ...] = ()
         self._first: list[tuple[dict[str, Any], str, Any]] = []  # settings of the hull in place of which others are
         self._settle(given.changed)
@@ -253,8 +254,8 @@ class Loaded:
         self._versions = self._written()
         self._before = [buffer.clone() for buffer in self._tracked]
 
-    def backward(self, loss: Tensor, found: Callable[[nn.Parameter], None]) -> None:
-        """Pass back from a loss; `found` is called with each weight as soon as its gradient is known.
+    def backward(self, loss: Tensor, found: Callable[[int], None]) -> None:
+        """Pass back from a loss; `found` is called with the number of each weight as soon as its gradient is known.
 
         What the model collected in the pass forward is taken back.
         """
@@ -267,9 +268,9 @@ class Loaded:
                 for buffer, before in zip(self._tracked, self._before, strict=True):
                     buffer.copy_(before)
 
-    def _found(self, weight: nn.Parameter) -> None:
+    def _found(self, number: int, weight: nn.Parameter) -> None:
         assert self._found_by is not None
-        self._found_by(weight)
+        self._found_by(number)
 
     def __call__(self, inputs: Any) -> Any:
         """Return the outputs of the model; a dict goes in by name, a tuple or list by position."""

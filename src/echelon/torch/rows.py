@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from echelon.clusters import Room
 from echelon.torch.parameters import Loaded
@@ -63,13 +63,13 @@ class Row:
         self._model, self._room, self._device, self._staging = model, room, device, staging
         self._shared, self._dtype = shared, number_type(model.wanted)
         self._weights, self._count = model.wanted, sum(weight.numel() for weight in model.wanted)
-        self._pieces: dict[Tensor, Tensor] = {}
+        self._pieces: list[Tensor] = []  # by the number of a weight, as all that follows
         self.restart()
 
     def restart(self) -> None:
         """Forget what was added."""
-        self._used = dict.fromkeys(self._weights, 0.0)
-        self._new = set(self._weights)  # those that no pass has written yet
+        self._used = [0.0] * len(self._weights)
+        self._new = set(range(len(self._weights)))  # those that no pass has written yet
         self._loss = torch.zeros((), dtype=self._dtype, device=self._device)
         self._samples = self._filled = 0.0
         self._changes: list[Tensor] = []
@@ -91,7 +91,7 @@ class Row:
         else:
             self._flat = torch.from_numpy(self._out)
         shares = torch.functional.split(self._flat[: self._count], [weight.numel() for weight in self._weights])
-        self._pieces = {weight: share.view_as(weight) for weight, share in zip(self._weights, shares, strict=True)}
+        self._pieces = [share.view_as(weight) for weight, share in zip(self._weights, shares, strict=True)]
 
     def count(self, samples: int, coefficient: float) -> None:
         """Note a chunk that has samples."""
@@ -111,24 +111,25 @@ class Row:
         self._model.backward(loss if scale == 1 else loss * scale, partial(self._found, coefficient))
         self._loss += loss.detach()
 
-    def _found(self, coefficient: float, weight: nn.Parameter) -> None:
+    def _found(self, coefficient: float, number: int) -> None:
+        weight, piece = self._weights[number], self._pieces[number]
         assert weight.grad is not None
-        found, piece = weight.grad.to_dense(), self._pieces[weight]
+        found = weight.grad.to_dense()
         weight.grad = None
-        if weight in self._new:
-            self._new.remove(weight)
+        if number in self._new:
+            self._new.remove(number)
             piece.copy_(found)
         else:
             piece += found
-        self._used[weight] += coefficient
+        self._used[number] += coefficient
 
     def finished(self) -> tuple[Any, float]:
         """Return the row, when it is there, and its largest number."""
         if not self._pieces:
             self._lay_out()
-        for weight in self._new:
-            self._pieces[weight].zero_()
-        told = [self._samples, self._filled, *self._used.values()]
+        for number in self._new:
+            self._pieces[number].zero_()
+        told = [self._samples, self._filled, *self._used]
         behind = self._count + _HEAD + len(self._weights)
         self._flat[self._count] = self._loss
         self._flat[self._count + 1 : behind].copy_(torch.tensor(told, dtype=self._dtype), non_blocking=True)
