@@ -5,6 +5,7 @@ import pytest
 
 import echelon as ec
 from bench import ports_virtual, simpy_stream
+from bench.gpt2 import likely
 from bench.results import markdown_table, replace_section
 from tests.conftest import ROOT
 
@@ -53,3 +54,15 @@ def test_the_results_page_holds_what_the_commands_printed(name, said):
 def test_both_planes_take_in_virtual_time_what_the_evaluators_say(plane):
     for plan in ports_virtual._small_plans():
         assert ports_virtual._off(plane, plan) < ports_virtual.HELD
+
+
+def test_trainings_are_told_apart_where_they_differ_and_not_where_they_are_alike():
+    """By permutations of the labels: distances of curves that are alike but for noise, and of shifted ones."""
+    rng = np.random.default_rng(1)
+    alike = rng.normal(0.0, 1.0, (10, 25))
+    shifted = alike + np.where(np.arange(10) < 5, 0.0, 3.0)[:, None]
+    curves = {"alike": alike, "shifted": shifted, "the same": np.zeros((10, 25))}
+    chance = {name: likely(abs(some[:, None] - some).max(axis=2), 5) for name, some in curves.items()}
+    assert chance["alike"] > 0.05
+    assert chance["shifted"] < 0.02  # one of 252 labellings, and its mirror
+    assert chance["the same"] == 1.0

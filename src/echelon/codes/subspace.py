@@ -19,7 +19,9 @@ from echelon.errors import ArgumentError
 
 _MISFIT = 1e-9  # of a vector that should be orthogonal to others, relative to its largest number
 _LOSSES, _LEAST = 1024, 16  # patterns of losses that are tried, and how many at least
+_MOST = 0.9  # share of patterns by which draws are compared where some are tried: the worst of those is chance
 _NUMBERS = 1 << 22  # of all systems that are solved for these, about
+_WAVES = 24  # parts: with more, waves gain nothing
 _NEAR = (0.02, 0.05, 0.1, 0.2, 0.4)  # how far from waves draws are, one after another
 _TRIES = 20  # competing draws of small codes; large ones are slow, and get fewer
 
@@ -56,23 +58,28 @@ def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int 
 def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code:
     """Return rows with these supports out of a random subspace of this dimension that holds the all-one vector.
 
-    Of a few draws, near waves, the one whose decoding amplifies noise least is kept.
+    Of a few draws the one whose decoding amplifies noise least is kept: in the worst case, or, where that can't be
+    tried, in nine cases of ten. Those over few parts are drawn near waves.
     """
     parts = support.shape[1]
     best, least = None, float("inf")
-    losses, waves = _losses(len(support), len(support) - dimension, rng), _waves(parts - dimension, parts)
-    for turn in range(_tries(len(support))):
+    rows, waves = len(support), _waves(parts - dimension, parts)
+    losses = _losses(rows, rows - dimension, rng)
+    share = 1.0 if len(losses) == comb(rows, dimension) else _MOST
+    for turn in range(_tries(rows)):
         matrix = np.zeros(support.shape)
         if dimension < parts:
             # what the subspace is orthogonal to: random, but orthogonal to the all-one vector
-            normals = waves + _NEAR[turn % len(_NEAR)] * rng.standard_normal(waves.shape)
+            normals = rng.standard_normal(waves.shape)
+            if parts <= _WAVES:
+                normals = waves + _NEAR[turn % len(_NEAR)] * normals
             normals -= normals.mean(axis=1, keepdims=True)
         for i, places in enumerate(support):
             where = np.flatnonzero(places)
             free = np.eye(len(where)) if dimension == parts else _null_space(normals[:, where])
             row = rng.standard_normal(len(free)) @ free
             matrix[i, where] = row / np.abs(row).max() * np.sign(row.sum() or 1.0)
-        noise = _noise(matrix, dimension, losses)
+        noise = float(np.quantile(_noise(matrix, dimension, losses), share))
         if noise < least:
             best, least = matrix, noise
     if best is None:
@@ -97,7 +104,7 @@ def _waves(count: int, parts: int) -> FloatArray:
 
 
 def _tries(rows: int) -> int:
-    return _TRIES if rows <= 64 else 3 if rows <= 512 else 1
+    return _TRIES if rows <= 128 else 3 if rows <= 512 else 1
 
 
 def _null_space(normals: FloatArray) -> FloatArray:
@@ -122,8 +129,8 @@ def _losses(rows: int, lost: int, rng: Generator) -> IntArray:
     return np.vstack([(first[:, None] + np.arange(lost)) % rows, apart])
 
 
-def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> float:
-    """Return by how much decoding without some rows amplifies their rounding, at most; inf where it fails.
+def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> FloatArray:
+    """Return by how much decoding amplifies the rounding of rows, for each pattern of losses; inf where it fails.
 
     All weights that give the sum are one of them, and any shift by combinations of rows that cancel: as many as rows
     that are lost, whose weights must be 0.
@@ -131,10 +138,10 @@ def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> float:
     cancel = np.linalg.svd(matrix)[0][:, dimension:]
     whole = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]))[0]
     if not np.allclose(matrix.T @ whole, 1.0, rtol=0, atol=_MISFIT):
-        return float("inf")
+        return np.array([np.inf])
     try:
         shifts = np.linalg.solve(cancel[losses], -whole[losses][:, :, None])[:, :, 0]
     except np.linalg.LinAlgError:
-        return float("inf")
-    weights = whole + shifts @ cancel.T
-    return float(np.linalg.norm(weights * np.linalg.norm(matrix, axis=1), axis=1).max())
+        return np.array([np.inf])
+    noise: FloatArray = np.linalg.norm((whole + shifts @ cancel.T) * np.linalg.norm(matrix, axis=1), axis=1)
+    return noise
