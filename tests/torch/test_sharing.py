@@ -174,10 +174,10 @@ def test_settings_of_modules_are_those_of_the_step(stream):
             coded.backward()
 
 
-def ours_and_torch_s(model, data, *, workers, redundancy=1.0):
+def ours_and_torch_s(model, data, *, cluster="processes", **options):
     """Return our loss, our gradients and the loss of torch, whose gradients the model has then."""
     with (
-        ec.Stream("processes", workers=workers, redundancy=redundancy) as stream,
+        ec.Stream(cluster, **options) as stream,
         CodedGradient(model, nn.MSELoss(), data, stream=stream) as coded,
     ):
         value = coded.backward()
@@ -201,12 +201,14 @@ def test_one_worker_without_redundancy_gives_the_very_gradient_of_torch():
     assert all(torch.equal(one, weight.grad) for one, weight in zip(found, model.parameters(), strict=True))
 
 
-@pytest.mark.parametrize(("workers", "redundancy"), [(4, 1.0), (4, 1.4), (8, 1.5)])
-def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_float32(workers, redundancy):
+@pytest.mark.parametrize(
+    ("cluster", "workers", "redundancy"), [("processes", 4, 1.0), ("threads", 4, 1.4), ("threads", 8, 1.5)]
+)
+def test_gradients_of_several_workers_are_those_of_torch_to_the_last_digits_of_float32(cluster, workers, redundancy):
     generator = torch.Generator().manual_seed(1)
     model = nn.Sequential(nn.Linear(300, 600), nn.Tanh(), nn.Linear(600, 300))
     data = torch.randn(64, 300, generator=generator), torch.randn(64, 300, generator=generator)
-    value, found, wanted = ours_and_torch_s(model, data, workers=workers, redundancy=redundancy)
+    value, found, wanted = ours_and_torch_s(model, data, cluster=cluster, workers=workers, redundancy=redundancy)
     assert float(value) == pytest.approx(float(wanted), rel=1e-6)
     for one, weight in zip(found, model.parameters(), strict=True):
         assert one.dtype == torch.float32
