@@ -18,6 +18,7 @@ from echelon.codes import (
     tracker,
     uncoded,
 )
+from echelon.codes.subspace import _noise
 from echelon.errors import ArgumentError, NotDecodable
 
 
@@ -85,6 +86,30 @@ def test_cyclic_codes_of_few_rows_lose_no_more_than_two_digits_whatever_is_lost(
             weights = np.linalg.lstsq(matrix[here].T, np.ones(rows))[0]
             np.testing.assert_allclose(weights @ matrix[here], 1.0, atol=1e-10)
             assert np.linalg.norm(weights * norms[here]) < 100
+
+
+@pytest.mark.parametrize(("rows", "load"), [(9, 5), (9, 7), (6, 6), (5, 1)])
+def test_draws_are_compared_by_the_noise_of_each_pattern_of_losses(rows, load):
+    """Where fewer rows are kept than lost, too: as the weights of least squares have it, pattern by pattern."""
+    from itertools import combinations
+
+    matrix = cyclic(rows=rows, load=load, rng=np.random.default_rng(1)).matrix
+    norms, wanted = np.linalg.norm(matrix, axis=1), []
+    losses = list(combinations(range(rows), load - 1))
+    for lost in losses:
+        here = np.setdiff1d(np.arange(rows), lost)
+        weights = np.linalg.lstsq(matrix[here].T, np.ones(rows))[0]
+        wanted.append(np.linalg.norm(weights * norms[here]))
+    found = _noise(matrix, rows - load + 1, np.array(losses, dtype=int).reshape(len(losses), load - 1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
+def test_codes_of_many_more_rows_than_parts_give_the_sum_from_any_few():
+    rng = np.random.default_rng(1)
+    code = subspace(critical=3, rows=1000, parts=3, load=3, rng=rng)
+    for _ in range(50):
+        decoded = Decoder(code, limit=1e9).decode(here := rng.choice(1000, 3, replace=False), code.matrix[here])
+        np.testing.assert_allclose(decoded.value, np.ones((1, 3)), rtol=1e-6)
 
 
 def test_roots_of_unity_at_forty_rows_are_accurate_in_every_arc():

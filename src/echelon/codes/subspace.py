@@ -64,7 +64,7 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
     parts = support.shape[1]
     best, least = None, float("inf")
     rows, waves = len(support), _waves(parts - dimension, parts)
-    losses = _losses(rows, rows - dimension, rng)
+    losses = _losses(rows, dimension, rng)
     share = 1.0 if len(losses) == comb(rows, dimension) else _MOST
     for turn in range(_tries(rows)):
         matrix = np.zeros(support.shape)
@@ -119,29 +119,46 @@ def _null_space(normals: FloatArray) -> FloatArray:
     return basis
 
 
-def _losses(rows: int, lost: int, rng: Generator) -> IntArray:
+def _losses(rows: int, dimension: int, rng: Generator) -> IntArray:
     """Return which rows may be lost: all patterns if they are few, else neighbours and some at random."""
+    lost = rows - dimension
     if comb(rows, lost) <= _LOSSES:
         return np.array(list(combinations(range(rows), lost)), dtype=np.int64).reshape(comb(rows, lost), lost)
-    half = max(_LEAST, min(_LOSSES, _NUMBERS // lost**2)) // 2
+    half = max(_LEAST, min(_LOSSES, _NUMBERS // min(lost, dimension) ** 2)) // 2
     first = np.arange(min(half, rows)) * rows // min(half, rows)
     apart = rng.permuted(np.tile(np.arange(rows), (half, 1)), axis=1)[:, :lost]
     return np.vstack([(first[:, None] + np.arange(lost)) % rows, apart])
 
 
 def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> FloatArray:
-    """Return by how much decoding amplifies the rounding of rows, for each pattern of losses; inf where it fails.
-
-    All weights that give the sum are one of them, and any shift by combinations of rows that cancel: as many as rows
-    that are lost, whose weights must be 0.
-    """
-    cancel = np.linalg.svd(matrix)[0][:, dimension:]
-    whole = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]))[0]
-    if not np.allclose(matrix.T @ whole, 1.0, rtol=0, atol=_MISFIT):
+    """Return by how much decoding amplifies the rounding of rows, for each pattern of losses; inf where it fails."""
+    few = losses.shape[1] <= dimension
+    left, _, right = np.linalg.svd(matrix, full_matrices=few)
+    inside = right[:dimension].T  # the space of the rows
+    wanted = inside.sum(axis=0)
+    if not np.allclose(inside @ wanted, 1.0, rtol=0, atol=_MISFIT):
         return np.array([np.inf])
     try:
-        shifts = np.linalg.solve(cancel[losses], -whole[losses][:, :, None])[:, :, 0]
+        weights = _by_lost(matrix, left[:, dimension:], losses) if few else _by_kept(matrix @ inside, wanted, losses)
     except np.linalg.LinAlgError:
         return np.array([np.inf])
-    noise: FloatArray = np.linalg.norm((whole + shifts @ cancel.T) * np.linalg.norm(matrix, axis=1), axis=1)
+    noise: FloatArray = np.linalg.norm(weights * np.linalg.norm(matrix, axis=1), axis=1)
     return noise
+
+
+def _by_lost(matrix: FloatArray, cancel: FloatArray, losses: IntArray) -> FloatArray:
+    """Return weights that give the sum, 0 for rows that are lost: any, shifted by combinations of rows that cancel."""
+    whole = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]))[0]
+    shifts: FloatArray = np.linalg.solve(cancel[losses], -whole[losses][:, :, None])[:, :, 0]
+    return whole + shifts @ cancel.T
+
+
+def _by_kept(inside: FloatArray, wanted: FloatArray, losses: IntArray) -> FloatArray:
+    """Return the same where fewer rows are kept than lost, by what those are in coordinates of their space."""
+    patterns = np.arange(len(losses))[:, None]
+    here = np.ones((len(losses), len(inside)), dtype=bool)
+    here[patterns, losses] = False
+    kept = np.nonzero(here)[1].reshape(len(losses), -1)
+    weights = np.zeros(here.shape)
+    weights[patterns, kept] = np.linalg.solve(inside[kept].transpose(0, 2, 1), wanted[:, None])[:, :, 0]
+    return weights
