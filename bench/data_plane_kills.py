@@ -1,7 +1,8 @@
 """Training while workers are killed: those whose row was chosen and not read yet, those that add up, and any others.
 
 `python -m bench.data_plane_kills processes --kills 200` (or `ray`; `--device cuda` on a GPU) trains through a stream,
-beside a plain loop on the same mini-batches; it fails if a loss differs, or if something is left behind.
+beside a plain loop on the same mini-batches; it fails if a loss differs, or if something is left behind. A training
+with 40 kills goes before, so that what is kept once is not counted.
 """
 
 import argparse
@@ -87,7 +88,7 @@ def run(kind: str, kills: int, workers: int = 4, device: str = "cpu", seed: int 
     import torch
 
     torch.set_num_threads(1)
-    train(kind, WARMED, workers, device, seed)
+    _, _, off_first = train(kind, WARMED, workers, device, seed)
     before, began = left(device), time.monotonic()
     steps, killed, off = train(kind, kills, workers, device, seed)
     after = left(device)
@@ -95,7 +96,7 @@ def run(kind: str, kills: int, workers: int = 4, device: str = "cpu", seed: int 
         kind, str(workers), device, str(steps), *map(str, killed.values()), f"{off:.0e}",
         ", ".join(f"{name} {after[name] - before[name]:+d}" for name in before), f"{time.monotonic() - began:.0f} s",
     ]  # fmt: skip
-    assert off < TOLERANCE, row
+    assert max(off, off_first) < TOLERANCE, (off_first, row)
     assert all(after[name] <= before[name] for name in before), row
     columns = ["cluster", "workers", "device", "steps", *(f"killed: {how}" for how in killed), "losses differ by"]
     return markdown_table([*columns, "left", ""], [row])

@@ -44,9 +44,16 @@ def options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--redundancy", type=float, default=1.0)
     parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--repeats", type=int, default=2, help="trainings of each kind")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="trainings of each kind; with fewer than 4, p can't be below 0.05"
+    )
     parser.add_argument("--deterministic", action="store_true", help="kernels of torch that give the same each time")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.repeats < 2:
+        parser.error(
+            f"--repeats {given.repeats} is not allowed; must be 2 or more, to tell what plain trainings differ by"
+        )
+    return given
 
 
 def model(given: argparse.Namespace) -> Any:
@@ -209,7 +216,8 @@ def compared(name: str, through: str, plain_runs: list[Run], coded_runs: list[Ru
 
 
 def likely(apart: np.ndarray, count: int) -> float:
-    """Return how often runs of one kind would be as far from the first `count` as the others are, by chance.
+    """Return how often runs of one kind would be as far from the first `count` as the others are, by chance; nan where
+    some distance is not finite.
 
     The distance is that of the energy statistic: twice the mean between the kinds, less the means within each.
     """
@@ -218,6 +226,8 @@ def likely(apart: np.ndarray, count: int) -> float:
         some = apart[np.ix_(order, order)]
         return float(2 * some[:count, count:].mean() - some[:count, :count].mean() - some[count:, count:].mean())
 
+    if not np.isfinite(apart).all():
+        return float("nan")
     rng, given = np.random.default_rng(SEED), np.arange(len(apart))
     found, slack = energy(given), 1e-12
     drawn = [energy(rng.permutation(given)) >= found - slack for _ in range(PERMUTATIONS)]

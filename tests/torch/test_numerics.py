@@ -1,5 +1,6 @@
 """Settings of torch that change numbers: workers compute by those of the program, at the time it asks."""
 
+import pickle
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -7,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-import echelon as ec
 from echelon.torch import CodedGradient, Evaluation, LocalSGD
 from echelon.torch.numerics import computing_by, numerics
+from echelon.torch.seeding import Asking
 
 PRECISIONS = ["highest", "high", "medium"]
 DATA = torch.ones(12, 1), torch.zeros(12, 1)
@@ -86,18 +87,36 @@ def test_local_steps_are_made_by_the_settings_of_the_time(processes):
                 assert local.round().loss == pytest.approx(told)
 
 
-def test_threads_leave_the_settings_of_their_process_alone():
-    """They are the program's own, which may change them as soon as it has its answer."""
-    model = Telling()
-    with (
-        ec.Stream("threads", workers=3, redundancy=1.5) as stream,
-        CodedGradient(model, out, DATA, stream=stream) as coded,
-    ):
-        for changed, told in CHANGED:
-            with settings(**changed):
-                before = numerics()
+def test_threads_leave_the_settings_of_their_process_alone_and_other_processes_take_those_of_the_question():
+    with settings("high"):
+        asking = Asking()
+    elsewhere = pickle.loads(pickle.dumps(asking))
+    with settings("medium"):
+        with asking.turn():
+            assert torch.get_float32_matmul_precision() == "medium"
+        with elsewhere.turn():
+            assert torch.get_float32_matmul_precision() == "high"
+        assert torch.get_float32_matmul_precision() == "medium"
+
+
+class Ones(torch.utils.data.Dataset):
+    """Its items are as wide as the default type is when they are read."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        return torch.ones(1).element_size() * torch.ones(1, dtype=torch.float32), torch.zeros(1, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("loaders", [0, 1])
+def test_items_are_read_by_the_settings_of_the_time_also_ahead(processes, loaders):
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(model.weight)
+    with CodedGradient(model, out, Ones(), stream=processes, loaders=loaders, batch_size=6) as coded:
+        for dtype, told in ((torch.float32, 4), (torch.float64, 8), (torch.float64, 8), (torch.float32, 4)):
+            with settings(dtype=dtype):
                 assert float(coded.backward()) == pytest.approx(told)
-                assert numerics() == before
 
 
 def test_a_worker_is_afterwards_as_it_was_before():
@@ -110,6 +129,9 @@ def test_a_worker_is_afterwards_as_it_was_before():
     assert numerics() == before
     with suppress(KeyError), computing_by(wanted):
         raise KeyError
+    assert numerics() == before
+    with computing_by(before):  # and what is computed there changes them
+        torch.set_float32_matmul_precision("high")
     assert numerics() == before
 
 

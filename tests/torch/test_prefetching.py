@@ -203,7 +203,7 @@ def test_other_cuts_are_read_anew_and_what_was_read_for_the_old_ones_is_dropped(
         found, wanted = (one.read(At(step, some), [0, 2]) for one in (ahead, plain))
         assert found.sizes == wanted.sizes
         assert torch.equal(found.samples[0], wanted.samples[0])
-        assert {at.step for at, _ in ahead._ahead} <= {step, step + 1}
+        assert {at.step for at, *_ in ahead._ahead} <= {step, step + 1}
     ahead.__del__()
 
 

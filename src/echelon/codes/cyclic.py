@@ -12,7 +12,7 @@ def cyclic(*, rows: int, load: int, rng: Generator) -> Code:
     """Return as many rows as parts, each over `load` consecutive parts; any rows - load + 1 give the sum.
 
     Prefer it where a worker computes consecutive rows: each further row costs one part. The construction is random,
-    in the null space of a matrix; the best conditioned of a few draws is kept.
+    in the null space of a matrix; near roots of unity for few rows. The best conditioned of a few draws is kept.
 
     >>> code = cyclic(rows=5, load=3, rng=np.random.default_rng(1))
     >>> code.threshold, code.cost(1), code.cost(1, after=0)

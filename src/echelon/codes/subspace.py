@@ -1,4 +1,4 @@
-"""Rows with given supports inside a random subspace that holds the all-one vector.
+"""Rows with given supports inside a drawn subspace that holds the all-one vector.
 
 A subspace of dimension K of the space of `parts` coordinates has, for any `load` = parts - K + 1 of them, a vector
 that is zero elsewhere. If it also holds the all-one vector, and rows are such vectors in general position, any K of
@@ -18,8 +18,10 @@ from echelon.codes.base import Code
 from echelon.errors import ArgumentError
 
 _MISFIT = 1e-9  # of a vector that should be orthogonal to others, relative to its largest number
-_LOSSES, _LEAST = 1024, 16  # patterns of losses that are tried, and how many at least
-_MOST = 0.9  # share of patterns by which draws are compared where some are tried: the worst of those is chance
+_ALL = 4096  # patterns of losses, if there are no more of them: all are tried
+_SOME, _LEAST = 512, 16  # of more patterns, how many are tried, and how many at least
+_HOPELESS = 1e12  # noise beyond which a pattern counts as one that can't be decoded
+_MOST, _WORST = 0.9, 1e-3  # where some are tried: by which share draws are compared, and how much the worst counts
 _NUMBERS = 1 << 22  # of all systems that are solved for these, about
 _WAVES = 24  # parts: with more, waves gain nothing
 _NEAR = (0.02, 0.05, 0.1, 0.2, 0.4)  # how far from waves draws are, one after another
@@ -56,20 +58,20 @@ def subspace(*, critical: int, rows: int, parts: int, rng: Generator, load: int 
 
 
 def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code:
-    """Return rows with these supports out of a random subspace of this dimension that holds the all-one vector.
+    """Return rows with these supports out of a drawn subspace of this dimension that holds the all-one vector.
 
-    Of a few draws the one whose decoding amplifies noise least is kept: in the worst case, or, where that can't be
-    tried, in nine cases of ten. Those over few parts are drawn near waves.
+    Few parts are drawn near a cyclic code over roots of unity, more of them at random. Of a few draws the one whose
+    decoding amplifies noise least is kept: whatever is lost, or, where there are too many patterns of losses to try,
+    in nine of ten that are tried.
     """
     parts = support.shape[1]
     best, least = None, float("inf")
     rows, waves = len(support), _waves(parts - dimension, parts)
     losses = _losses(rows, dimension, rng)
-    share = 1.0 if len(losses) == comb(rows, dimension) else _MOST
     for turn in range(_tries(rows)):
         matrix = np.zeros(support.shape)
         if dimension < parts:
-            # what the subspace is orthogonal to: random, but orthogonal to the all-one vector
+            # what the subspace is orthogonal to, but orthogonal to the all-one vector
             normals = rng.standard_normal(waves.shape)
             if parts <= _WAVES:
                 normals = waves + _NEAR[turn % len(_NEAR)] * normals
@@ -79,7 +81,10 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
             free = np.eye(len(where)) if dimension == parts else _null_space(normals[:, where])
             row = rng.standard_normal(len(free)) @ free
             matrix[i, where] = row / np.abs(row).max() * np.sign(row.sum() or 1.0)
-        noise = float(np.quantile(_noise(matrix, dimension, losses), share))
+        found = _noise(matrix, dimension, losses)
+        noise = float(found.max())
+        if comb(rows, dimension) > _ALL:  # which pattern is the worst of some is chance
+            noise = float(np.quantile(found, _MOST, method="higher")) + _WORST * noise
         if noise < least:
             best, least = matrix, noise
     if best is None:
@@ -88,13 +93,13 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
 
 
 def _waves(count: int, parts: int) -> FloatArray:
-    """Return the quickest waves over so many parts, one per row.
+    """Return the quickest waves over this many parts, one per line of the result.
 
     The vectors orthogonal to them are a cyclic code whose roots are consecutive roots of unity, as in "Gradient coding
     from cyclic MDS codes and expander graphs" (Raviv, Tamo, Tandon and Dimakis 2020), which is well conditioned for few
-    parts; or, where conjugate roots do not come in that number, one in which the all-one vector is the slowest wave of
-    half a turn. Codes are drawn near them, not from them: waves have relations by which fewer rows are enough at times,
-    which a code that counts its rows must not have.
+    parts. If `count + parts` is even, no such roots come in conjugate pairs: waves are then shifted by half a step, and
+    weighted by half a cosine, so that they stay orthogonal to the all-one vector. Codes are drawn near them, not from
+    them: waves have relations by which fewer rows are enough at times, which a code that counts its rows must not have.
     """
     at, slower = np.arange(parts) - (parts - 1) / 2, np.arange(count)[:, None] - (count - 1) / 2
     phase = 2 * np.pi * slower * at / parts  # less than that of the wave of two parts
@@ -104,7 +109,7 @@ def _waves(count: int, parts: int) -> FloatArray:
 
 
 def _tries(rows: int) -> int:
-    return _TRIES if rows <= 128 else 3 if rows <= 512 else 1
+    return _TRIES if rows <= 64 else 6 if rows <= 128 else 3 if rows <= 512 else 1
 
 
 def _null_space(normals: FloatArray) -> FloatArray:
@@ -122,16 +127,19 @@ def _null_space(normals: FloatArray) -> FloatArray:
 def _losses(rows: int, dimension: int, rng: Generator) -> IntArray:
     """Return which rows may be lost: all patterns if they are few, else neighbours and some at random."""
     lost = rows - dimension
-    if comb(rows, lost) <= _LOSSES:
+    if comb(rows, lost) <= _ALL:
         return np.array(list(combinations(range(rows), lost)), dtype=np.int64).reshape(comb(rows, lost), lost)
-    half = max(_LEAST, min(_LOSSES, _NUMBERS // min(lost, dimension) ** 2)) // 2
+    half = max(_LEAST, min(_SOME, _NUMBERS // min(lost, dimension) ** 2)) // 2
     first = np.arange(min(half, rows)) * rows // min(half, rows)
     apart = rng.permuted(np.tile(np.arange(rows), (half, 1)), axis=1)[:, :lost]
     return np.vstack([(first[:, None] + np.arange(lost)) % rows, apart])
 
 
 def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> FloatArray:
-    """Return by how much decoding amplifies the rounding of rows, for each pattern of losses; inf where it fails."""
+    """Return by how much decoding amplifies the rounding of rows, for each pattern of losses; inf where it fails.
+
+    One inf stands for all patterns where a system has no solution at all.
+    """
     few = losses.shape[1] <= dimension
     left, _, right = np.linalg.svd(matrix, full_matrices=few)
     inside = right[:dimension].T  # the space of the rows
@@ -143,7 +151,7 @@ def _noise(matrix: FloatArray, dimension: int, losses: IntArray) -> FloatArray:
     except np.linalg.LinAlgError:
         return np.array([np.inf])
     noise: FloatArray = np.linalg.norm(weights * np.linalg.norm(matrix, axis=1), axis=1)
-    return noise
+    return np.where(noise <= _HOPELESS, noise, np.inf)
 
 
 def _by_lost(matrix: FloatArray, cancel: FloatArray, losses: IntArray) -> FloatArray:

@@ -1,4 +1,7 @@
-"""Settings of torch that hold for a whole process and change what it computes: workers take the program's own."""
+"""Settings of torch that hold for a whole process and change what it computes: workers take the program's own.
+
+They are the default type, deterministic algorithms, the precision of products, kernels of attention, and `_BACKENDS`.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,8 +15,8 @@ _BACKENDS = (  # attributes of `torch.backends`; the wider ones first, which cha
     "fp32_precision", "cuda.matmul.fp32_precision", "cudnn.fp32_precision", "cudnn.conv.fp32_precision",
     "cudnn.rnn.fp32_precision", "mkldnn.fp32_precision", "mkldnn.matmul.fp32_precision", "mkldnn.conv.fp32_precision",
     "mkldnn.rnn.fp32_precision", "cudnn.allow_tf32", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic",
-    "cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction",
-    "cuda.matmul.allow_fp16_accumulation",
+    "mkldnn.enabled", "mkldnn.deterministic", "cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "cuda.matmul.allow_bf16_reduced_precision_reduction", "cuda.matmul.allow_fp16_accumulation",
 )  # fmt: skip
 _ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 _REFUSED = AttributeError, AssertionError, RuntimeError  # a torch without it, or in which old and new names were mixed
@@ -83,7 +86,7 @@ def computing_by(wanted: Numerics) -> Iterator[None]:
         _settle(before, wanted)
         yield
     finally:
-        _settle(wanted, before)
+        _settle(numerics(), before)
 
 
 def _settle(now: Numerics, wanted: Numerics) -> None:

@@ -48,10 +48,10 @@ class State(NamedTuple):
     at: At
     trains: bytes  # by module
     trained: bytes  # by parameter
+    asking: Asking
     shared: "DeviceNumbers | Elsewhere | None" = None
     scale: float = 1.0
     changed: "tuple[Setting, ...]" = ()
-    asking: Asking = Asking()
 
 
 class Setting(NamedTuple):
@@ -162,9 +162,9 @@ def tracked(model: nn.Module) -> list[Tensor]:
 def state(walk: Walk, at: At, shared: DeviceNumbers | None = None, scale: float = 1.0) -> State:
     """Return the state of a model, in its own memory where it lies on the host; in a GPU's where that is shared."""
     if shared is None:
-        return State(tuple(map(_numbers, walk.tensors)), at, *walk.switches, None, scale)
+        return State(tuple(map(_numbers, walk.tensors)), at, *walk.switches, Asking(), None, scale)
     shared.write(walk.tensors)
-    return State((), at, *walk.switches, shared, scale)
+    return State((), at, *walk.switches, Asking(), shared, scale)
 
 
 def _numbers(tensor: Tensor) -> NumberArray:

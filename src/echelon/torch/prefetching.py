@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import multiprocessing
 
+from echelon.torch.numerics import Numerics, computing_by, numerics
 from echelon.torch.sources import At, Batch, Source, gathered
 
 log = logging.getLogger("echelon.torch")
@@ -23,15 +24,16 @@ _source: Source | None = None  # of a loader process
 class Prefetched(Source):
     """Another source whose chunks are read ahead by `loaders` processes of each worker.
 
-    A worker is taken to compute the same chunks in the next step. A chunk is always read by the same loader, which goes
-    on where it was in data that has an order only. Where a loader dies, the worker reads by itself, and starts others.
+    A worker is taken to compute the same chunks in the next step, by the same settings of torch. A chunk is always read
+    by the same loader, which goes on where it was in data that has an order only. Where a loader dies, the worker reads
+    by itself, and starts others.
     """
 
     def __init__(self, source: Source, loaders: int) -> None:
         self._source, self._count = source, loaders
         self.batches = source.batches
         self._loaders: dict[int, ProcessPoolExecutor] = {}
-        self._ahead: dict[tuple[At, int], Future[Batch | None]] = {}
+        self._ahead: dict[tuple[At, int, Numerics], Future[Batch | None]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_loaders": {}, "_ahead": {}}
@@ -48,15 +50,15 @@ class Prefetched(Source):
         """Return some chunks, and have those of the next step read."""
         for past in [key for key in self._ahead if key[0].step < at.step]:
             self._ahead.pop(past).cancel()
-        following = at._replace(step=at.step + 1)
+        following, by = at._replace(step=at.step + 1), numerics()
         # no name here is left for what failed: its traceback would lead back to it, and hold the loaders
         asked: list[Future[Batch | None]] = []
         found: list[Batch | None] = []
         try:
-            asked += [self._asked(at, chunk) for chunk in chunks]
+            asked += [self._asked(at, chunk, by) for chunk in chunks]
             for chunk in chunks:
-                if (following, chunk) not in self._ahead:
-                    self._ahead[following, chunk] = self._ask(following, chunk)
+                if (following, chunk, by) not in self._ahead:
+                    self._ahead[following, chunk, by] = self._ask(following, chunk, by)
             while asked:
                 found.append(asked.pop(0).result())
         except BrokenExecutor as error:
@@ -66,15 +68,16 @@ class Prefetched(Source):
             return self._source.read(at, chunks)
         return gathered([None if one is None or not any(one.sizes) else one.samples for one in found])
 
-    def _asked(self, at: At, chunk: int) -> Future[Batch | None]:
-        return self._ahead.pop((at, chunk)) if (at, chunk) in self._ahead else self._ask(at, chunk)
+    def _asked(self, at: At, chunk: int, by: Numerics) -> Future[Batch | None]:
+        ahead = at, chunk, by
+        return self._ahead.pop(ahead) if ahead in self._ahead else self._ask(at, chunk, by)
 
-    def _ask(self, at: At, chunk: int) -> Future[Batch | None]:
+    def _ask(self, at: At, chunk: int, by: Numerics) -> Future[Batch | None]:
         number = chunk % self._count
         if number not in self._loaders:
             context = multiprocessing.get_context("fork")
             self._loaders[number] = ProcessPoolExecutor(1, context, _begin, (self._source, os.getpid()))
-        return self._loaders[number].submit(_read, at, chunk)
+        return self._loaders[number].submit(_read, at, chunk, by)
 
 
 def _begin(source: Source, worker: int) -> None:
@@ -89,6 +92,7 @@ def _begin(source: Source, worker: int) -> None:
     _source = source
 
 
-def _read(at: At, chunk: int) -> Batch | None:
+def _read(at: At, chunk: int, by: Numerics) -> Batch | None:
     assert _source is not None
-    return _source.read(at, [chunk])
+    with computing_by(by):
+        return _source.read(at, [chunk])

@@ -14,7 +14,6 @@ from echelon.torch.device_numbers import DeviceNumbers
 from echelon.torch.devices import checked_device
 from echelon.torch.parameters import Setting, State, Walk, changed, hull, state
 from echelon.torch.passes import trained
-from echelon.torch.seeding import Asking
 from echelon.torch.sources import At
 
 log = logging.getLogger("echelon.torch")
@@ -74,15 +73,14 @@ class States:
             return self._result(kept, self._state(at, scale, evaluates=evaluates))
 
     def _result(self, kept: Kept, asked: State) -> Any:
-        asking = Asking()
-        handle = kept.submit(asked._replace(asking=asking))
+        handle = kept.submit(asked)
         try:
             found = handle.result()
         except BaseException:
             handle.cancel()  # an interrupted call no longer waits for it
             raise
         finally:
-            asking.end()
+            asked.asking.end()
         self.residual = handle.delivery().residual
         return found
 
