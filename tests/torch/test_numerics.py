@@ -135,6 +135,44 @@ def test_a_worker_is_afterwards_as_it_was_before():
     assert numerics() == before
 
 
+def test_whether_products_of_half_precision_are_reduced_in_it_is_taken_over():
+    products, before = torch.backends.cuda.matmul, numerics()
+    split = hasattr(products, "allow_bf16_reduced_precision_reduction_split_k")
+    attention = torch.backends.cuda if hasattr(torch.backends.cuda, "allow_fp16_bf16_reduction_math_sdp") else None
+    try:
+        products.allow_bf16_reduced_precision_reduction = (False, False) if split else False
+        if attention:
+            attention.allow_fp16_bf16_reduction_math_sdp(True)
+        wanted = numerics()
+    finally:
+        products.allow_bf16_reduced_precision_reduction = (True, True) if split else True
+        if attention:
+            attention.allow_fp16_bf16_reduction_math_sdp(False)
+    assert numerics() == before
+    with computing_by(wanted):
+        assert not products.allow_bf16_reduced_precision_reduction
+        assert not split or not products.allow_bf16_reduced_precision_reduction_split_k
+        assert attention is None or attention.fp16_bf16_reduction_math_sdp_allowed()
+    assert numerics() == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="a torch from before these names")
+def test_settings_of_a_whole_backend_come_before_those_of_its_products():
+    """A worker that begins with another precision of cuDNN's must not end with it in products."""
+    torch.set_float32_matmul_precision("highest")
+    convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    kept = convolutions.fp32_precision, products.fp32_precision
+    try:
+        convolutions.fp32_precision, products.fp32_precision = "none", "tf32"
+        wanted = numerics()
+        products.fp32_precision, convolutions.fp32_precision = "none", "tf32"
+        with computing_by(wanted):
+            assert (convolutions.fp32_precision, products.fp32_precision) == ("none", "tf32")
+    finally:
+        convolutions.fp32_precision, products.fp32_precision = kept
+        torch.set_float32_matmul_precision("highest")
+
+
 @pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="a torch from before these names")
 def test_precision_by_torchs_newer_names_is_taken_over_and_given_back():
     """torch refuses to tell the older ones where both were used."""

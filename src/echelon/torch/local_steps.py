@@ -124,11 +124,11 @@ class LocalSteps(Remembers):
         steps, losses = state.steps[part], 0.0
         self._carried.write(model, state.weights, state.buffers)
         weights, _ = self._carried.of(model)
-        optimizer = self._optimizer(weights)
-        if part in memory:
-            optimizer.load_state_dict(deepcopy(memory[part]))
         batches = batches_of(self._seed, state.round, part, len(self._data[0]), self._batch_size)
         with state.asking.turn(), seeded(self._seed, state.round, part):
+            optimizer = self._optimizer(weights)
+            if part in memory:
+                optimizer.load_state_dict(deepcopy(memory[part]))
             for _ in range(steps):
                 if not wanted():
                     return None

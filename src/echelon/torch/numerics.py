@@ -1,6 +1,7 @@
 """Settings of torch that hold for a whole process and change what it computes: workers take the program's own.
 
 They are the default type, deterministic algorithms, the precision of products, kernels of attention, and `_BACKENDS`.
+`torch.backends.mkldnn.fp32_precision` is not among them: in torch 2.13 it sets that of all others.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,13 +13,13 @@ from typing import Any, NamedTuple
 import torch
 
 _BACKENDS = (  # attributes of `torch.backends`; the wider ones first, which change those behind them
-    "fp32_precision", "cuda.matmul.fp32_precision", "cudnn.fp32_precision", "cudnn.conv.fp32_precision",
-    "cudnn.rnn.fp32_precision", "mkldnn.fp32_precision", "mkldnn.matmul.fp32_precision", "mkldnn.conv.fp32_precision",
+    "fp32_precision", "cudnn.fp32_precision", "cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision",
+    "cudnn.rnn.fp32_precision", "mkldnn.matmul.fp32_precision", "mkldnn.conv.fp32_precision",
     "mkldnn.rnn.fp32_precision", "cudnn.allow_tf32", "cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic",
-    "mkldnn.enabled", "mkldnn.deterministic", "cuda.matmul.allow_fp16_reduced_precision_reduction",
-    "cuda.matmul.allow_bf16_reduced_precision_reduction", "cuda.matmul.allow_fp16_accumulation",
+    "mkldnn.enabled", "mkldnn.deterministic", "cuda.matmul.allow_fp16_accumulation",
 )  # fmt: skip
 _ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
+_REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
 _REFUSED = AttributeError, AssertionError, RuntimeError  # a torch without it, or in which old and new names were mixed
 
 
@@ -49,11 +50,35 @@ def _of_attention(kind: str) -> _Setting:
     return _Setting(getattr(found, f"{kind}_sdp_enabled"), getattr(found, f"enable_{kind}_sdp"))
 
 
+def _reduced_attention() -> Any:  # looked up when it is needed: torch 2.4 has none
+    return torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()  # type: ignore[no-untyped-call]
+
+
+def _reduce_attention(value: bool) -> None:
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(value)
+
+
+def _of_reductions(name: str) -> _Setting:
+    """What a product of half precision may do; and, in newer versions, whether it may be split along its sums."""
+
+    def read() -> Any:
+        products = torch.backends.cuda.matmul
+        split = getattr(products, f"{name}_split_k", None)
+        return getattr(products, name) if split is None else (getattr(products, name), split)
+
+    def write(value: Any) -> None:
+        setattr(torch.backends.cuda.matmul, name, value)
+
+    return _Setting(read, write)
+
+
 _SETTINGS = (
     _Setting(torch.get_default_dtype, torch.set_default_dtype),
     _Setting(_deterministic, _be_deterministic),
     _Setting(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    _Setting(_reduced_attention, _reduce_attention),
     *map(_of_attention, _ATTENTION),
+    *map(_of_reductions, _REDUCED),
     *map(_of_backends, _BACKENDS),
 )
 Numerics = tuple[Any, ...]  # what each of the settings is; None where it can't be read
