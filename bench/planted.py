@@ -21,7 +21,10 @@ from bench.results import markdown_table, replace_section
 ROOT = Path(__file__).parents[1]
 SCHEDULES = 2000  # a bug must be caught within this many
 LIMIT_S = 900.0
-TESTS = [f"tests/clusters/test_{name}.py" for name in ("shelf", "places", "memory", "mailbox", "processes", "hardship")]
+TESTS = [
+    f"tests/clusters/test_{name}.py"
+    for name in ("shelf", "places", "memory", "mailbox", "processes", "hardship", "start_and_end")
+]
 TESTS += ["tests/clusters/test_conformance.py", "tests/clusters/test_loaded.py", "tests/stream/test_liveness.py"]
 TESTS += ["-k", "not [ray"]
 

@@ -69,6 +69,7 @@ def read_times(path: str | PathLike[str], family: str | None = None) -> Recorded
         raise ProfileError(f"{path}: can't be read: {error.strerror or error}") from None
     except (ArgumentError, ValueError, csv.Error) as error:
         raise ProfileError(f"{path}: {error}") from None
+    # zipfile's own words for a damaged head: a compression that it does not know, a file that is encrypted
     except (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ProfileError(f"{path}: not a whole NPZ file: {error or 'it ends too early'}") from None
 

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-import echelon as ec
 from echelon.errors import ArgumentError
 from echelon.torch import train
 from tests.torch.networks import digits, perceptron
@@ -53,26 +52,20 @@ def fell():
 
 
 @pytest.fixture(scope="module")
-def plain():
-    with ec.Stream("threads", workers=3, redundancy=1.0) as stream:
-        yield stream
-
-
-@pytest.fixture(scope="module")
-def whole(plain):
+def whole(plain_stream):
     """The training that nothing interrupts."""
-    return trained(None, stream=plain)
+    return trained(None, stream=plain_stream)
 
 
-def test_ten_trainings_cut_off_at_random_steps_end_with_the_same_weights(plain, whole, tmp_path):
+def test_ten_trainings_cut_off_at_random_steps_end_with_the_same_weights(plain_stream, whole, tmp_path):
     """Bit for bit, as the plan is the same."""
     rng = np.random.default_rng(1)
     for number, stop in enumerate(rng.integers(0, STEPS, 10).tolist()):
         path = tmp_path / f"{number}.pt"
         with pytest.raises(Cut):
-            trained(path, stop, plain, how=fell)
+            trained(path, stop, plain_stream, how=fell)
         assert path.exists() == (stop >= EVERY), stop  # the last one was written before the step that was cut off
-        found, weights = trained(path, stream=plain)
+        found, weights = trained(path, stream=plain_stream)
         assert found.losses == whole[0].losses
         assert found.validated == whole[0].validated
         assert all(torch.equal(weights[name], one) for name, one in whole[1].items())
@@ -92,24 +85,24 @@ def _child(path):
     trained(path, 14, how=lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
-def test_a_killed_program_leaves_a_whole_file(whole, plain, tmp_path):
+def test_a_killed_program_leaves_a_whole_file(whole, plain_stream, tmp_path):
     path = tmp_path / "a.pt"
     child = get_context("spawn").Process(target=_child, args=(path,))
     child.start()
     child.join(120)
     assert child.exitcode == -signal.SIGKILL
     assert os.listdir(tmp_path) == ["a.pt"]
-    found, weights = trained(path, stream=plain)
+    found, weights = trained(path, stream=plain_stream)
     assert found.losses == whole[0].losses
     assert all(torch.equal(weights[name], one) for name, one in whole[1].items())
 
 
-def test_a_training_that_is_done_is_not_done_again_and_one_given_more_steps_goes_on(plain, tmp_path):
+def test_a_training_that_is_done_is_not_done_again_and_one_given_more_steps_goes_on(plain_stream, tmp_path):
     path, model, data = tmp_path / "a.pt", perceptron(torch.float64), digits(np.float64)
 
     def again(steps, model):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        return train(model, CROSS, data, optimizer, steps=steps, batch_size=60, stream=plain, checkpoint=path)
+        return train(model, CROSS, data, optimizer, steps=steps, batch_size=60, stream=plain_stream, checkpoint=path)
 
     first = again(5, model)
     other = perceptron(torch.float64)
@@ -119,21 +112,27 @@ def test_a_training_that_is_done_is_not_done_again_and_one_given_more_steps_goes
     assert again(8, other).losses[:5] == first.losses
     straight = perceptron(torch.float64)
     found = train(
-        straight, CROSS, data, torch.optim.SGD(straight.parameters(), lr=0.1), steps=8, batch_size=60, stream=plain
+        straight,
+        CROSS,
+        data,
+        torch.optim.SGD(straight.parameters(), lr=0.1),
+        steps=8,
+        batch_size=60,
+        stream=plain_stream,
     )
     assert torch.equal(straight[0].weight, other[0].weight)
     assert again(8, other).losses == found.losses
 
 
-def test_what_a_program_that_was_killed_had_written_in_part_is_removed(plain, tmp_path):
+def test_what_a_program_that_was_killed_had_written_in_part_is_removed(plain_stream, tmp_path):
     other = tmp_path / ".0123456789abcdef-b.pt"
     for part in (tmp_path / ".fedcba9876543210-a.pt", other):
         part.write_bytes(b"half")
-    trained(tmp_path / "a.pt", stream=plain)
+    trained(tmp_path / "a.pt", stream=plain_stream)
     assert sorted(tmp_path.iterdir()) == [other, tmp_path / "a.pt"]
 
 
-def test_files_that_are_not_of_this_training_are_refused(plain, tmp_path):
+def test_files_that_are_not_of_this_training_are_refused(plain_stream, tmp_path):
     path, data = tmp_path / "a.pt", digits(np.float64)
 
     def attempt(model=None, seed=0, batch_size=60, scheduler=None):
@@ -141,8 +140,8 @@ def test_files_that_are_not_of_this_training_are_refused(plain, tmp_path):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         scheduler = None if scheduler is None else scheduler(optimizer, 5)
         train(
-            model, CROSS, data, optimizer, steps=2, batch_size=batch_size, stream=plain, checkpoint=path, seed=seed,
-            scheduler=scheduler,
+            model, CROSS, data, optimizer, steps=2, batch_size=batch_size, stream=plain_stream, checkpoint=path,
+            seed=seed, scheduler=scheduler,
         )  # fmt: skip
 
     attempt()

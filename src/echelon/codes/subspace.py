@@ -71,7 +71,7 @@ def code_in_subspace(support: BoolArray, dimension: int, rng: Generator) -> Code
     for turn in range(_tries(rows)):
         matrix = np.zeros(support.shape)
         if dimension < parts:
-            # what the subspace is orthogonal to, but orthogonal to the all-one vector
+            # what the subspace is orthogonal to; itself orthogonal to the all-one vector
             normals = rng.standard_normal(waves.shape)
             if parts <= _WAVES:
                 normals = waves + _NEAR[turn % len(_NEAR)] * normals
